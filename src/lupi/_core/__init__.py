@@ -1,0 +1,19 @@
+"""The compiled core: plain C++ behind a thin binding.
+
+Only :mod:`lupi.kernels` and :mod:`lupi.solvers` import from here. Arrays are checked and converted
+in Python before they arrive; the binding refuses, rather than copies, anything of another type.
+"""
+
+from scipy.linalg import cython_blas, cython_lapack
+
+from . import _core_ext as core
+
+# The factorisations of the active-set finish use the LAPACK that scipy ships.
+core.set_lapack(
+    cython_lapack.__pyx_capi__["dpotrf"],
+    cython_lapack.__pyx_capi__["dpotrs"],
+    cython_blas.__pyx_capi__["dtrsm"],
+    cython_blas.__pyx_capi__["dgemm"],
+)
+
+__all__ = ["core"]

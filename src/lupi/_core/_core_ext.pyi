@@ -1,0 +1,82 @@
+from collections.abc import Callable
+from typing import Any
+
+class Points:
+    n: int
+    d: int
+
+class Kernel:
+    n: int
+    def diagonal(self, out: Any) -> None: ...
+    def combine(self, idx: Any, coef: Any, out: Any, threads: int) -> None: ...
+    def square_block(self, idx: Any, out: Any, threads: int) -> None: ...
+
+class RowCache:
+    capacity: int
+    computed: int
+
+def isa() -> str: ...
+def set_lapack(dpotrf: Any, dpotrs: Any, dtrsm: Any, dgemm: Any) -> None: ...
+def dense_points(X: Any) -> Points: ...
+def sparse_points(values: Any, indptr: Any, indices: Any, d: int) -> Points: ...
+def kernel(points: Points, kind: str, gamma: float, degree: int, coef0: float) -> Kernel: ...
+def gram_kernel(gram: Any) -> Kernel: ...
+def cross_combine(
+    basis: Points,
+    query: Points,
+    kind: str,
+    gamma: float,
+    degree: int,
+    coef0: float,
+    coef: Any,
+    out: Any,
+    threads: int,
+) -> None: ...
+def cross_kernel(
+    basis: Points,
+    query: Points,
+    kind: str,
+    gamma: float,
+    degree: int,
+    coef0: float,
+    out: Any,
+    threads: int,
+) -> None: ...
+def row_cache(kernel: Kernel, capacity: int, single: bool) -> RowCache: ...
+def wsvm_descend(
+    cache: RowCache,
+    y: Any,
+    lo: Any,
+    hi: Any,
+    a: Any,
+    v: Any,
+    tol: float,
+    max_steps: int,
+    sweep: bool,
+    threads: int,
+    report: Callable[[int, float], None] | None = ...,
+) -> tuple[int, float]: ...
+def wsvm_polish(
+    kernel: Kernel,
+    y: Any,
+    lo: Any,
+    hi: Any,
+    a: Any,
+    v: Any,
+    tol: float,
+    max_free: int,
+    max_iterations: int,
+    threads: int,
+) -> tuple[float, int, bool, bool]: ...
+def wsvm_small(
+    kernel: Kernel,
+    y: Any,
+    lo: Any,
+    hi: Any,
+    a: Any,
+    v: Any,
+    tol: float,
+    max_steps: int,
+    polish_tol: float,
+    polish_iterations: int,
+) -> tuple[int, float, int, bool]: ...

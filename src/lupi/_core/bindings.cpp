@@ -1,0 +1,334 @@
+// Python on one side, the core on the other: types are checked, the GIL is released, and no number
+// is computed here.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+
+#include <chrono>
+#include <memory>
+#include <tuple>
+
+#include "active_set.hpp"
+#include "kernel.hpp"
+#include "wsvm.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+using namespace lupi;
+
+namespace {
+
+template <class T, int dims>
+using Array = nb::ndarray<T, nb::ndim<dims>, nb::c_contig, nb::device::cpu>;
+using InF64 = Array<const double, 1>;
+using InOutF64 = Array<double, 1>;
+using InI64 = Array<const i64, 1>;
+using Gram = Array<const double, 2>;
+
+// Looks for a pending signal every 50 ms, with the GIL taken for that moment.
+class SignalCheck {
+ public:
+  void operator()() {
+    const auto now = std::chrono::steady_clock::now();
+    if (now - last_ < std::chrono::milliseconds(50)) return;
+    last_ = now;
+    nb::gil_scoped_acquire gil;
+    if (PyErr_CheckSignals() != 0) throw Interrupted{};
+  }
+
+ private:
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+};
+
+// Runs `body(check)` without the GIL; an interrupt leaves as the Python exception that it raised.
+template <class Body>
+auto released(Body&& body) {
+  SignalCheck signals;
+  const Check check = [&signals] { signals(); };
+  try {
+    nb::gil_scoped_release release;
+    return body(check);
+  } catch (const Interrupted&) {
+    throw nb::python_error();
+  }
+}
+
+KernelParams make_params(const std::string& kind, double gamma, int degree, double coef0) {
+  KernelParams p;
+  if (kind == "linear")
+    p.kind = KernelKind::linear;
+  else if (kind == "poly")
+    p.kind = KernelKind::poly;
+  else if (kind == "rbf")
+    p.kind = KernelKind::rbf;
+  else if (kind == "sigmoid")
+    p.kind = KernelKind::sigmoid;
+  else
+    throw nb::value_error(("unknown kernel in the core: " + kind).c_str());
+  p.gamma = gamma;
+  p.degree = degree;
+  p.coef0 = coef0;
+  return p;
+}
+
+// A set of points with the Python arrays that it looks at.
+struct PyPoints {
+  PointView view;
+  nb::object keep_values, keep_indptr, keep_indices;
+};
+
+template <class T>
+PyPoints dense_points(Array<const T, 2> X) {
+  PyPoints p;
+  p.view.n = i64(X.shape(0));
+  p.view.d = i64(X.shape(1));
+  p.view.is_float = sizeof(T) == 4;
+  p.view.values = X.data();
+  p.keep_values = nb::cast(X);
+  return p;
+}
+
+template <class T>
+PyPoints sparse_points(Array<const T, 1> values, InI64 indptr, InI64 indices, i64 d) {
+  PyPoints p;
+  p.view.n = i64(indptr.shape(0)) - 1;
+  p.view.d = d;
+  p.view.is_sparse = true;
+  p.view.is_float = sizeof(T) == 4;
+  p.view.values = values.data();
+  p.view.indptr = indptr.data();
+  p.view.indices = indices.data();
+  // A matrix changed by hand after it was built must not send the core outside its memory.
+  const i64 nnz = i64(values.shape(0));
+  bool sound = p.view.n >= 0 && i64(indices.shape(0)) == nnz && indptr.data()[0] == 0 &&
+               indptr.data()[p.view.n] == nnz;
+  for (i64 i = 0; sound && i < p.view.n; ++i) sound = indptr.data()[i] <= indptr.data()[i + 1];
+  for (i64 e = 0; sound && e < nnz; ++e)
+    sound = indices.data()[e] >= 0 && indices.data()[e] < d;
+  if (!sound) throw nb::value_error("inconsistent CSR arrays");
+  p.keep_values = nb::cast(values);
+  p.keep_indptr = nb::cast(indptr);
+  p.keep_indices = nb::cast(indices);
+  return p;
+}
+
+struct PyKernel {
+  std::unique_ptr<Kernel> kernel;
+  nb::object keep;
+};
+
+// A cache in either precision; exactly one pointer is set.
+struct PyRowCache {
+  std::unique_ptr<RowCache<float>> f32;
+  std::unique_ptr<RowCache<double>> f64;
+};
+
+void expect_length(i64 have, i64 want, const char* name) {
+  if (have != want) throw nb::value_error((std::string("wrong length of ") + name).c_str());
+}
+
+Box make_box(i64 n, const InF64& y, const InF64& lo, const InF64& hi, const InOutF64& a,
+             const InOutF64& v) {
+  expect_length(i64(y.shape(0)), n, "y");
+  expect_length(i64(lo.shape(0)), n, "lo");
+  expect_length(i64(hi.shape(0)), n, "hi");
+  expect_length(i64(a.shape(0)), n, "a");
+  expect_length(i64(v.shape(0)), n, "v");
+  return {n, y.data(), lo.data(), hi.data()};
+}
+
+void check_indices(const InI64& idx, i64 n) {
+  for (std::size_t r = 0; r < idx.shape(0); ++r)
+    if (idx.data()[r] < 0 || idx.data()[r] >= n) throw nb::value_error("index out of range");
+}
+
+template <class F>
+void load_pointer(F*& target, nb::handle capsule) {
+  target = reinterpret_cast<F*>(PyCapsule_GetPointer(capsule.ptr(), PyCapsule_GetName(capsule.ptr())));
+  if (!target) throw nb::python_error();
+}
+
+}  // namespace
+
+NB_MODULE(_core_ext, m) {
+  m.def("isa", [] { return std::string(isa_name()); });
+
+  m.def("set_lapack", [](nb::handle dpotrf, nb::handle dpotrs, nb::handle dtrsm, nb::handle dgemm) {
+    load_pointer(lapack().dpotrf, dpotrf);
+    load_pointer(lapack().dpotrs, dpotrs);
+    load_pointer(lapack().dtrsm, dtrsm);
+    load_pointer(lapack().dgemm, dgemm);
+  });
+
+  nb::class_<PyPoints>(m, "Points")
+      .def_prop_ro("n", [](const PyPoints& p) { return p.view.n; })
+      .def_prop_ro("d", [](const PyPoints& p) { return p.view.d; });
+  m.def("dense_points", &dense_points<double>, "X"_a.noconvert());
+  m.def("dense_points", &dense_points<float>, "X"_a.noconvert());
+  m.def("sparse_points", &sparse_points<double>, "values"_a.noconvert(), "indptr"_a.noconvert(),
+        "indices"_a.noconvert(), "d"_a);
+  m.def("sparse_points", &sparse_points<float>, "values"_a.noconvert(), "indptr"_a.noconvert(),
+        "indices"_a.noconvert(), "d"_a);
+
+  nb::class_<PyKernel>(m, "Kernel")
+      .def_prop_ro("n", [](const PyKernel& k) { return k.kernel->n(); })
+      .def("diagonal",
+           [](const PyKernel& k, InOutF64 out) {
+             expect_length(i64(out.shape(0)), k.kernel->n(), "out");
+             k.kernel->diagonal(out.data());
+           },
+           "out"_a.noconvert())
+      .def("combine",
+           [](const PyKernel& k, InI64 idx, InF64 coef, InOutF64 out, int threads) {
+             expect_length(i64(coef.shape(0)), i64(idx.shape(0)), "coef");
+             expect_length(i64(out.shape(0)), k.kernel->n(), "out");
+             check_indices(idx, k.kernel->n());
+             released([&](const Check& check) {
+               Pool pool(threads);
+               k.kernel->combine(idx.data(), i64(idx.shape(0)), coef.data(), 1, out.data(), pool,
+                                 check);
+             });
+           },
+           "idx"_a.noconvert(), "coef"_a.noconvert(), "out"_a.noconvert(), "threads"_a)
+      .def("square_block",
+           [](const PyKernel& k, InI64 idx, Array<double, 2> out, int threads) {
+             check_indices(idx, k.kernel->n());
+             expect_length(i64(out.shape(0)), i64(idx.shape(0)), "out");
+             expect_length(i64(out.shape(1)), i64(idx.shape(0)), "out");
+             nb::gil_scoped_release release;
+             Pool pool(threads);
+             k.kernel->square_block(idx.data(), i64(idx.shape(0)), out.data(), i64(idx.shape(0)), pool);
+           },
+           "idx"_a.noconvert(), "out"_a.noconvert(), "threads"_a);
+  m.def("kernel",
+        [](const PyPoints& points, const std::string& kind, double gamma, int degree, double coef0) {
+          return PyKernel{std::make_unique<Kernel>(points.view, make_params(kind, gamma, degree, coef0)),
+                          nb::cast(points)};
+        },
+        "points"_a, "kind"_a, "gamma"_a, "degree"_a, "coef0"_a, nb::keep_alive<0, 1>());
+  m.def("gram_kernel",
+        [](Gram gram) {
+          expect_length(i64(gram.shape(1)), i64(gram.shape(0)), "gram (columns)");
+          return PyKernel{std::make_unique<Kernel>(gram.data(), i64(gram.shape(0))), nb::cast(gram)};
+        },
+        "gram"_a.noconvert());
+
+  m.def("cross_combine",
+        [](const PyPoints& basis, const PyPoints& query, const std::string& kind, double gamma,
+           int degree, double coef0, Array<const double, 2> coef, Array<double, 2> out, int threads) {
+          expect_length(i64(coef.shape(1)), basis.view.n, "coef");
+          expect_length(i64(out.shape(0)), i64(coef.shape(0)), "out (rows)");
+          expect_length(i64(out.shape(1)), query.view.n, "out (columns)");
+          expect_length(query.view.d, basis.view.d, "query (features)");
+          const KernelParams params = make_params(kind, gamma, degree, coef0);
+          released([&](const Check& check) {
+            Pool pool(threads);
+            cross_combine(basis.view, query.view, params, coef.data(), i64(coef.shape(0)), out.data(),
+                          pool, check);
+          });
+        },
+        "basis"_a, "query"_a, "kind"_a, "gamma"_a, "degree"_a, "coef0"_a, "coef"_a.noconvert(),
+        "out"_a.noconvert(), "threads"_a);
+  m.def("cross_kernel",
+        [](const PyPoints& basis, const PyPoints& query, const std::string& kind, double gamma,
+           int degree, double coef0, Array<double, 2> out, int threads) {
+          expect_length(i64(out.shape(0)), basis.view.n, "out (rows)");
+          expect_length(i64(out.shape(1)), query.view.n, "out (columns)");
+          expect_length(query.view.d, basis.view.d, "query (features)");
+          const KernelParams params = make_params(kind, gamma, degree, coef0);
+          released([&](const Check& check) {
+            Pool pool(threads);
+            cross_kernel(basis.view, query.view, params, out.data(), pool, check);
+          });
+        },
+        "basis"_a, "query"_a, "kind"_a, "gamma"_a, "degree"_a, "coef0"_a, "out"_a.noconvert(),
+        "threads"_a);
+
+  nb::class_<PyRowCache>(m, "RowCache")
+      .def_prop_ro("capacity",
+                   [](const PyRowCache& c) { return c.f32 ? c.f32->capacity() : c.f64->capacity(); })
+      .def_prop_ro("computed",
+                   [](const PyRowCache& c) { return c.f32 ? c.f32->computed() : c.f64->computed(); });
+  m.def("row_cache",
+        [](const PyKernel& kernel, i64 capacity, bool single) {
+          PyRowCache cache;
+          if (single)
+            cache.f32 = std::make_unique<RowCache<float>>(*kernel.kernel, capacity);
+          else
+            cache.f64 = std::make_unique<RowCache<double>>(*kernel.kernel, capacity);
+          return cache;
+        },
+        "kernel"_a, "capacity"_a, "single"_a, nb::keep_alive<0, 1>());
+
+  // (steps, violation)
+  m.def("wsvm_descend",
+        [](PyRowCache& cache, InF64 y, InF64 lo, InF64 hi, InOutF64 a, InOutF64 v, double tol,
+           i64 max_steps, bool sweep, int threads, nb::object report) {
+          const i64 n = cache.f32 ? cache.f32->kernel().n() : cache.f64->kernel().n();
+          const Box box = make_box(n, y, lo, hi, a, v);
+          DescentOptions options;
+          options.tol = tol;
+          options.max_steps = max_steps;
+          options.sweep = sweep;
+          auto last = std::chrono::steady_clock::now();
+          const Report tell = [&](const Progress& p) {
+            if (report.is_none()) return;
+            const auto now = std::chrono::steady_clock::now();
+            if (now - last < std::chrono::milliseconds(100)) return;
+            last = now;
+            nb::gil_scoped_acquire gil;
+            report(p.steps, p.violation);
+          };
+          const DescentResult r = released([&](const Check& check) {
+            Pool pool(threads);
+            return cache.f32 ? wsvm_descend(*cache.f32, box, a.data(), v.data(), options, pool, check, tell)
+                             : wsvm_descend(*cache.f64, box, a.data(), v.data(), options, pool, check, tell);
+          });
+          return std::make_tuple(r.steps, r.violation);
+        },
+        "cache"_a, "y"_a.noconvert(), "lo"_a.noconvert(), "hi"_a.noconvert(), "a"_a.noconvert(),
+        "v"_a.noconvert(), "tol"_a, "max_steps"_a, "sweep"_a, "threads"_a,
+        "report"_a = nb::none());
+
+  // (violation, iterations, indefinite, too_large)
+  m.def("wsvm_polish",
+        [](const PyKernel& kernel, InF64 y, InF64 lo, InF64 hi, InOutF64 a, InOutF64 v, double tol,
+           i64 max_free, i64 max_iterations, int threads) {
+          const Box box = make_box(kernel.kernel->n(), y, lo, hi, a, v);
+          const PolishResult r = released([&](const Check& check) {
+            Pool pool(threads);
+            return wsvm_polish(*kernel.kernel, nullptr, box, a.data(), v.data(), tol, max_free,
+                               max_iterations, pool, check);
+          });
+          return std::make_tuple(r.violation, r.iterations, r.indefinite, r.too_large);
+        },
+        "kernel"_a, "y"_a.noconvert(), "lo"_a.noconvert(), "hi"_a.noconvert(), "a"_a.noconvert(),
+        "v"_a.noconvert(), "tol"_a, "max_free"_a, "max_iterations"_a, "threads"_a);
+
+  // Small problems in one call: Gram matrix, descent to tol, polish to polish_tol.
+  // (steps, violation, polish iterations, indefinite)
+  m.def("wsvm_small",
+        [](const PyKernel& kernel, InF64 y, InF64 lo, InF64 hi, InOutF64 a, InOutF64 v, double tol,
+           i64 max_steps, double polish_tol, i64 polish_iterations) {
+          const i64 n = kernel.kernel->n();
+          const Box box = make_box(n, y, lo, hi, a, v);
+          return released([&](const Check& check) {
+            Pool pool(1);
+            std::vector<double> gram(std::size_t(n * n));
+            std::vector<i64> all(static_cast<std::size_t>(n));
+            for (i64 i = 0; i < n; ++i) all[std::size_t(i)] = i;
+            kernel.kernel->square_block(all.data(), n, gram.data(), n, pool);
+            const DescentResult r =
+                wsvm_descend_small(gram.data(), box, a.data(), v.data(), {tol, max_steps}, check);
+            PolishResult p;
+            p.violation = r.violation;
+            if (r.steps < max_steps)
+              p = wsvm_polish(*kernel.kernel, gram.data(), box, a.data(), v.data(), polish_tol, n,
+                              polish_iterations, pool, check);
+            return std::make_tuple(r.steps, p.violation, p.iterations, p.indefinite);
+          });
+        },
+        "kernel"_a, "y"_a.noconvert(), "lo"_a.noconvert(), "hi"_a.noconvert(), "a"_a.noconvert(),
+        "v"_a.noconvert(), "tol"_a, "max_steps"_a, "polish_tol"_a, "polish_iterations"_a);
+}

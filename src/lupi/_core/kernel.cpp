@@ -1,0 +1,498 @@
+#include "kernel.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <new>
+#include <stdexcept>
+
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
+namespace lupi {
+
+// ---- Points ---------------------------------------------------------------------------------
+
+namespace {
+
+// Panel p of dense points from the caller's rows: out[k * width + r].
+template <class R, class Source>
+void pack_panel(const Source* rows, i64 n, i64 d, i64 p, int width, R* out) {
+  const i64 first = p * width, count = std::min<i64>(width, n - first);
+  for (i64 k = 0; k < d; ++k) {
+    R* o = out + k * width;
+    const Source* s = rows + first * d + k;
+    for (i64 r = 0; r < count; ++r) o[r] = R(s[r * d]);
+    for (i64 r = count; r < width; ++r) o[r] = R(0);
+  }
+}
+
+}  // namespace
+
+template <class R>
+Points<R>::Points(const PointView& view, bool with_norms, Pool* pool)
+    : n_(view.n), d_(view.d), width_(loops<R>().width), is_sparse_(view.is_sparse) {
+  if (is_sparse_) {
+    const i64 nnz = view.indptr[n_];
+    ptr_.assign(std::size_t(panels() * width_ + 1), nnz);
+    std::copy(view.indptr, view.indptr + n_ + 1, ptr_.begin());
+    col_.assign(view.indices, view.indices + nnz);
+    data_.resize(std::size_t(nnz));
+    for (i64 e = 0; e < nnz; ++e)
+      data_[std::size_t(e)] = view.is_float ? R(static_cast<const float*>(view.values)[e])
+                                            : R(static_cast<const double*>(view.values)[e]);
+  } else {
+    data_.resize(std::size_t(panels() * d_ * width_));
+    auto pack = [&](i64 begin, i64 end) {
+      for (i64 p = begin; p < end; ++p) {
+        R* out = data_.data() + p * d_ * width_;
+        if (view.is_float)
+          pack_panel(static_cast<const float*>(view.values), n_, d_, p, width_, out);
+        else
+          pack_panel(static_cast<const double*>(view.values), n_, d_, p, width_, out);
+      }
+    };
+    if (pool)
+      pool->run(panels(), pack);
+    else
+      pack(0, panels());
+  }
+  if (with_norms) compute_norms(pool);
+}
+
+template <class R>
+void Points<R>::compute_norms(Pool* pool) {
+  norms_.assign(std::size_t(panels() * width_), R(0));
+  auto compute = [&](i64 begin, i64 end) {
+    std::vector<R> A(std::size_t(d_ * tile_rows)), tile(std::size_t(tile_rows * width_));
+    for (i64 p = begin; p < end; ++p)
+      for (i64 r0 = 0; r0 < width_ && p * width_ + r0 < n_; r0 += tile_rows) {
+        i64 idx[tile_rows];
+        const i64 first = p * width_ + r0;
+        const int m = int(std::min<i64>({tile_rows, width_ - r0, n_ - first}));
+        for (int i = 0; i < m; ++i) idx[i] = first + i;
+        left_panel(idx, m, A.data());
+        dots(A.data(), p, tile.data());
+        for (int i = 0; i < m; ++i)
+          norms_[std::size_t(first + i)] = tile[std::size_t(i * width_ + r0 + i)];
+      }
+  };
+  if (pool)
+    pool->run(panels(), compute);
+  else
+    compute(0, panels());
+}
+
+template <class R>
+void Points<R>::left_panel(const i64* idx, int m, R* A) const {
+  if (is_sparse_ || m < tile_rows) std::fill(A, A + d_ * tile_rows, R(0));
+  for (int i = 0; i < m; ++i) {
+    if (is_sparse_) {
+      for (i64 e = ptr_[std::size_t(idx[i])]; e < ptr_[std::size_t(idx[i] + 1)]; ++e)
+        A[col_[std::size_t(e)] * tile_rows + i] += data_[std::size_t(e)];
+    } else {
+      const R* from = data_.data() + (idx[i] / width_) * d_ * width_ + idx[i] % width_;
+      for (i64 k = 0; k < d_; ++k) A[k * tile_rows + i] = from[k * width_];
+    }
+  }
+}
+
+template <class R>
+void Points<R>::dots(const R* A, i64 p, R* tile) const {
+  if (is_sparse_)
+    loops<R>().sparse_dots(A, ptr_.data() + p * width_, col_.data(), data_.data(), tile);
+  else
+    loops<R>().dots(A, data_.data() + p * d_ * width_, d_, tile);
+}
+
+template <class R>
+Points<R> Points<R>::subset(const i64* idx, i64 m) const {
+  Points out;
+  out.n_ = m;
+  out.d_ = d_;
+  out.width_ = width_;
+  out.is_sparse_ = is_sparse_;
+  if (is_sparse_) {
+    out.ptr_.push_back(0);
+    for (i64 r = 0; r < m; ++r) {
+      for (i64 e = ptr_[std::size_t(idx[r])]; e < ptr_[std::size_t(idx[r] + 1)]; ++e) {
+        out.col_.push_back(col_[std::size_t(e)]);
+        out.data_.push_back(data_[std::size_t(e)]);
+      }
+      out.ptr_.push_back(i64(out.col_.size()));
+    }
+    out.ptr_.resize(std::size_t(out.panels() * width_ + 1), out.ptr_.back());
+  } else {
+    out.data_.assign(std::size_t(out.panels() * d_ * width_), R(0));
+    for (i64 r = 0; r < m; ++r) {
+      const R* from = data_.data() + (idx[r] / width_) * d_ * width_ + idx[r] % width_;
+      R* to = out.data_.data() + (r / width_) * d_ * width_ + r % width_;
+      for (i64 k = 0; k < d_; ++k) to[k * width_] = from[k * width_];
+    }
+  }
+  if (!norms_.empty()) {
+    out.norms_.assign(std::size_t(out.panels() * width_), R(0));
+    for (i64 r = 0; r < m; ++r) out.norms_[std::size_t(r)] = norms_[std::size_t(idx[r])];
+  }
+  return out;
+}
+
+template <class R>
+std::size_t Points<R>::bytes() const {
+  return data_.size() * sizeof(R) + (ptr_.size() + col_.size()) * sizeof(i64) +
+         norms_.size() * sizeof(R);
+}
+
+// ---- tiles ----------------------------------------------------------------------------------
+
+namespace {
+
+// All left panels of `left` at once, in order; the last one padded with zero points.
+template <class R>
+struct LeftPanels {
+  LeftPanels(const Points<R>& left, const i64* idx, i64 m)
+      : count((m + tile_rows - 1) / tile_rows), stride(left.d() * tile_rows),
+        data(std::size_t(count * stride)), norms(std::size_t(count * tile_rows), R(0)) {
+    for (i64 q = 0; q < count; ++q) {
+      const int rows = int(std::min<i64>(tile_rows, m - q * tile_rows));
+      left.left_panel(idx + q * tile_rows, rows, data.data() + q * stride);
+      for (int i = 0; i < rows; ++i)
+        norms[std::size_t(q * tile_rows + i)] = left.norm(idx[q * tile_rows + i]);
+    }
+  }
+  i64 count, stride;
+  std::vector<R> data, norms;
+};
+
+std::vector<i64> all_indices(i64 n) {
+  std::vector<i64> idx(static_cast<std::size_t>(n));
+  for (i64 i = 0; i < n; ++i) idx[std::size_t(i)] = i;
+  return idx;
+}
+
+// For every tile of (left, panels [begin, end) of right): visit(q, p, tile).
+template <class R, class Visit>
+void for_tiles(const LeftPanels<R>& left, const Points<R>& right, const KernelParams& params,
+               i64 begin, i64 end, Visit&& visit) {
+  const Loops<R>& ops = loops<R>();
+  alignas(64) R tile[tile_rows * 64];
+  const std::vector<R> no_norms(std::size_t(ops.width), R(0));
+  for (i64 p = begin; p < end; ++p)
+    for (i64 q = 0; q < left.count; ++q) {
+      right.dots(left.data.data() + q * left.stride, p, tile);
+      const R* nb = right.norms() ? right.norms() + p * ops.width : no_norms.data();
+      ops.finish(tile, left.norms.data() + q * tile_rows, nb, params);
+      visit(q, p, tile);
+    }
+}
+
+// sum over the left points of coef * k, for columns of panels [begin, end) of `right`.
+// coef is padded to whole left panels: (n_coef, left.count * tile_rows).
+template <class R>
+void combine_panels(const LeftPanels<R>& left, const Points<R>& right, const KernelParams& params,
+                    const double* coef, i64 n_coef, i64 begin, i64 end, i64 first_column,
+                    i64 n_columns, double* out) {
+  const Loops<R>& ops = loops<R>();
+  const i64 stride = left.count * tile_rows;
+  std::vector<double> sums(std::size_t(n_coef * ops.width));
+  for (i64 p = begin; p < end; ++p) {
+    std::fill(sums.begin(), sums.end(), 0.0);
+    for_tiles(left, right, params, p, p + 1, [&](i64 q, i64, const R* tile) {
+      for (i64 c = 0; c < n_coef; ++c)
+        ops.combine(tile, coef + c * stride + q * tile_rows, sums.data() + c * ops.width);
+    });
+    const i64 j0 = first_column + p * ops.width;
+    const i64 count = std::min<i64>(ops.width, n_columns - j0);
+    for (i64 c = 0; c < n_coef; ++c)
+      std::copy_n(sums.data() + c * ops.width, count, out + c * n_columns + j0);
+  }
+}
+
+std::vector<double> pad_coef(const double* coef, i64 n_coef, i64 m) {
+  const i64 stride = (m + tile_rows - 1) / tile_rows * tile_rows;
+  std::vector<double> out(std::size_t(n_coef * stride), 0.0);
+  for (i64 c = 0; c < n_coef; ++c)
+    std::copy_n(coef + c * m, m, out.data() + c * stride);
+  return out;
+}
+
+// Work between two looks at the clock or for an interrupt: about 20 ms.
+i64 panels_per_check(i64 left_points, i64 d, int width, int threads) {
+  const double flops = double(left_points) * double(width) * (2.0 * double(d) + 60.0);
+  return std::max<i64>(threads, i64(2e8 * threads / std::max(flops, 1.0)));
+}
+
+PointView slice(const PointView& v, i64 begin, i64 end) {
+  PointView out = v;
+  out.n = end - begin;
+  if (v.is_sparse)
+    out.indptr = v.indptr + begin;
+  else if (v.is_float)
+    out.values = static_cast<const float*>(v.values) + begin * v.d;
+  else
+    out.values = static_cast<const double*>(v.values) + begin * v.d;
+  return out;
+}
+
+// The query in slices of whole panels, packed one at a time: no copy of the whole query is made.
+template <class Body>
+void for_query_slices(const PointView& query, bool with_norms, Pool& pool, i64 per_check,
+                      const Check& check, Body&& body) {
+  const int width = loops<double>().width;
+  for (i64 begin = 0; begin < query.n; begin += per_check * width) {
+    check();
+    const i64 end = std::min(query.n, begin + per_check * width);
+    if (query.is_sparse) {  // CSR slices share indptr's origin, so rebase a copy
+      std::vector<i64> indptr(query.indptr + begin, query.indptr + end + 1);
+      const i64 origin = indptr.front();
+      for (auto& e : indptr) e -= origin;
+      PointView part = query;
+      part.n = end - begin;
+      part.indptr = indptr.data();
+      part.indices = query.indices + origin;
+      part.values = query.is_float
+                        ? static_cast<const void*>(static_cast<const float*>(query.values) + origin)
+                        : static_cast<const void*>(static_cast<const double*>(query.values) + origin);
+      body(Points<double>(part, with_norms), begin);
+    } else {
+      body(Points<double>(slice(query, begin, end), with_norms, &pool), begin);
+    }
+  }
+}
+
+}  // namespace
+
+void cross_combine(const PointView& basis, const PointView& query, const KernelParams& params,
+                   const double* coef, i64 n_coef, double* out, Pool& pool, const Check& check) {
+  const bool with_norms = params.kind == KernelKind::rbf;
+  const Points<double> points(basis, with_norms, &pool);
+  const auto idx = all_indices(basis.n);
+  const LeftPanels<double> left(points, idx.data(), basis.n);
+  const auto padded = pad_coef(coef, n_coef, basis.n);
+  const i64 step = panels_per_check(basis.n, basis.d, loops<double>().width, pool.threads());
+  for_query_slices(query, with_norms, pool, step, check,
+                   [&](const Points<double>& part, i64 first) {
+                     pool.run(part.panels(), [&](i64 begin, i64 end) {
+                       combine_panels(left, part, params, padded.data(), n_coef, begin, end, first,
+                                      query.n, out);
+                     });
+                   });
+}
+
+void cross_kernel(const PointView& basis, const PointView& query, const KernelParams& params,
+                  double* out, Pool& pool, const Check& check) {
+  const bool with_norms = params.kind == KernelKind::rbf;
+  const Points<double> points(basis, with_norms, &pool);
+  const auto idx = all_indices(basis.n);
+  const LeftPanels<double> left(points, idx.data(), basis.n);
+  const int width = loops<double>().width;
+  const i64 step = panels_per_check(basis.n, basis.d, width, pool.threads());
+  for_query_slices(
+      query, with_norms, pool, step, check, [&](const Points<double>& part, i64 first) {
+        pool.run(part.panels(), [&](i64 begin, i64 end) {
+          for_tiles(left, part, params, begin, end, [&](i64 q, i64 p, const double* tile) {
+            const i64 j0 = first + p * width;
+            const i64 count = std::min<i64>(width, query.n - j0);
+            const i64 rows = std::min<i64>(tile_rows, basis.n - q * tile_rows);
+            for (i64 i = 0; i < rows; ++i)
+              std::copy_n(tile + i * width, count, out + (q * tile_rows + i) * query.n + j0);
+          });
+        });
+      });
+}
+
+// ---- Kernel ---------------------------------------------------------------------------------
+
+template <>
+const Points<float>& Kernel::points<float>(Pool* pool) const {
+  if (!f32_) f32_ = std::make_unique<Points<float>>(view_, wants_norms(), pool);
+  return *f32_;
+}
+template <>
+const Points<double>& Kernel::points<double>(Pool* pool) const {
+  if (!f64_) f64_ = std::make_unique<Points<double>>(view_, wants_norms(), pool);
+  return *f64_;
+}
+
+template <class R>
+i64 Kernel::padded_n() const {
+  const i64 width = loops<R>().width;
+  return (n_ + width - 1) / width * width;
+}
+
+template <class R>
+void Kernel::rows(const i64* idx, i64 m, R* const* out, Pool& pool) const {
+  if (is_gram()) {
+    pool.run(m, [&](i64 begin, i64 end) {
+      for (i64 r = begin; r < end; ++r)
+        for (i64 j = 0; j < n_; ++j) out[r][j] = R(gram_[idx[r] * n_ + j]);
+    });
+    return;
+  }
+  const Points<R>& right = points<R>(&pool);
+  const LeftPanels<R> left(right, idx, m);
+  const int width = loops<R>().width;
+  pool.run(right.panels(), [&](i64 begin, i64 end) {
+    for_tiles(left, right, params_, begin, end, [&](i64 q, i64 p, const R* tile) {
+      const i64 rows = std::min<i64>(tile_rows, m - q * tile_rows);
+      for (i64 i = 0; i < rows; ++i)
+        std::copy_n(tile + i * width, width, out[q * tile_rows + i] + p * width);
+    });
+  });
+}
+
+void Kernel::diagonal(double* diag) const {
+  if (is_gram()) {
+    for (i64 i = 0; i < n_; ++i) diag[i] = gram_[i * n_ + i];
+    return;
+  }
+  if (params_.kind == KernelKind::rbf) {
+    std::fill(diag, diag + n_, 1.0);
+    return;
+  }
+  for (i64 i = 0; i < n_; ++i) {
+    double s = 0;
+    const i64 begin = view_.is_sparse ? view_.indptr[i] : i * view_.d;
+    const i64 end = view_.is_sparse ? view_.indptr[i + 1] : (i + 1) * view_.d;
+    for (i64 e = begin; e < end; ++e) {
+      const double x = view_.is_float ? double(static_cast<const float*>(view_.values)[e])
+                                      : static_cast<const double*>(view_.values)[e];
+      s += x * x;
+    }
+    const double z = params_.gamma * s + params_.coef0;
+    diag[i] = params_.kind == KernelKind::linear ? s
+              : params_.kind == KernelKind::poly ? std::pow(z, params_.degree)
+                                                 : std::tanh(z);
+  }
+}
+
+template <class R>
+void Kernel::square_block(const i64* idx, i64 m, R* out, i64 ld, Pool& pool) const {
+  if (is_gram()) {
+    for (i64 r = 0; r < m; ++r)
+      for (i64 j = 0; j < m; ++j) out[r * ld + j] = R(gram_[idx[r] * n_ + idx[j]]);
+    return;
+  }
+  const Points<R> part = points<R>(&pool).subset(idx, m);
+  const auto all = all_indices(m);
+  const LeftPanels<R> left(part, all.data(), m);
+  const int width = loops<R>().width;
+  pool.run(part.panels(), [&](i64 begin, i64 end) {
+    for_tiles(left, part, params_, begin, end, [&](i64 q, i64 p, const R* tile) {
+      const i64 rows = std::min<i64>(tile_rows, m - q * tile_rows);
+      const i64 count = std::min<i64>(width, m - p * width);
+      for (i64 i = 0; i < rows; ++i)
+        std::copy_n(tile + i * width, count, out + (q * tile_rows + i) * ld + p * width);
+    });
+  });
+}
+
+void Kernel::combine(const i64* idx, i64 m, const double* coef, i64 n_coef, double* out, Pool& pool,
+                     const Check& check) const {
+  if (is_gram()) {
+    pool.run(n_, [&](i64 begin, i64 end) {
+      for (i64 c = 0; c < n_coef; ++c) {
+        double* o = out + c * n_;
+        std::fill(o + begin, o + end, 0.0);
+        for (i64 r = 0; r < m; ++r) {
+          const double x = coef[c * m + r];
+          const double* g = gram_ + idx[r] * n_;
+          for (i64 j = begin; j < end; ++j) o[j] += x * g[j];
+        }
+      }
+    });
+    return;
+  }
+  const Points<double>& right = points<double>(&pool);
+  const LeftPanels<double> left(right, idx, m);
+  const auto padded = pad_coef(coef, n_coef, m);
+  const i64 step = panels_per_check(m, d(), loops<double>().width, pool.threads());
+  for (i64 first = 0; first < right.panels(); first += step) {
+    check();
+    const i64 last = std::min(right.panels(), first + step);
+    pool.run(last - first, [&](i64 begin, i64 end) {
+      combine_panels(left, right, params_, padded.data(), n_coef, first + begin, first + end, 0, n_,
+                     out);
+    });
+  }
+}
+
+// ---- Buffer, RowCache -----------------------------------------------------------------------
+
+template <class R>
+Buffer<R>::Buffer(std::size_t n) {
+  const std::size_t huge = std::size_t(1) << 21;
+  std::size_t bytes = std::max<std::size_t>(n * sizeof(R), 64);
+  const std::size_t alignment = bytes >= huge ? huge : 64;
+  bytes = (bytes + alignment - 1) / alignment * alignment;
+  data_ = static_cast<R*>(std::aligned_alloc(alignment, bytes));
+  if (!data_) throw std::bad_alloc();
+#if defined(__linux__)
+  if (alignment == huge) madvise(data_, bytes, MADV_HUGEPAGE);
+#endif
+}
+template <class R>
+Buffer<R>::~Buffer() {
+  std::free(data_);
+}
+
+template <class R>
+RowCache<R>::RowCache(const Kernel& kernel, i64 capacity)
+    : kernel_(kernel), capacity_(std::min(capacity, kernel.n())), stride_(kernel.padded_n<R>()),
+      storage_(std::size_t(capacity_) * std::size_t(stride_)), row_(std::size_t(kernel.n()), nullptr),
+      last_used_(std::size_t(kernel.n()), 0) {
+  for (i64 s = capacity_; s-- > 0;) free_slots_.push_back(s);
+}
+
+template <class R>
+void RowCache<R>::ensure(const i64* idx, i64 m, Pool& pool) {
+  if (m > capacity_) throw std::logic_error("RowCache::ensure: more rows than the cache holds");
+  std::vector<i64> missing;
+  for (i64 r = 0; r < m; ++r)
+    if (!row_[std::size_t(idx[r])]) missing.push_back(idx[r]);
+  const i64 lacking = i64(missing.size()) - i64(free_slots_.size());
+  if (lacking > 0) {
+    // The wanted rows that are here must stay, so look at the others only.
+    std::vector<char> wanted(std::size_t(kernel_.n()), 0);
+    for (i64 r = 0; r < m; ++r) wanted[std::size_t(idx[r])] = 1;
+    auto last = std::partition(at_hand_.begin(), at_hand_.end(),
+                               [&](i64 i) { return !wanted[std::size_t(i)]; });
+    // A tenth of the cache at a time: finding the oldest costs a pass over it.
+    const i64 victims = std::min<i64>(std::max(lacking, capacity_ / 10), last - at_hand_.begin());
+    std::nth_element(at_hand_.begin(), at_hand_.begin() + (victims - 1), last, [&](i64 p, i64 q) {
+      const i64 a = last_used_[std::size_t(p)], b = last_used_[std::size_t(q)];
+      return a < b || (a == b && p < q);
+    });
+    for (i64 r = 0; r < victims; ++r) {
+      const auto i = std::size_t(at_hand_[std::size_t(r)]);
+      free_slots_.push_back((row_[i] - storage_.data()) / stride_);
+      row_[i] = nullptr;
+    }
+    at_hand_.erase(at_hand_.begin(), at_hand_.begin() + victims);
+  }
+  std::vector<R*> where;
+  for (i64 i : missing) {
+    where.push_back(storage_.data() + free_slots_.back() * stride_);
+    free_slots_.pop_back();
+    row_[std::size_t(i)] = where.back();
+    at_hand_.push_back(i);
+  }
+  if (!missing.empty()) kernel_.rows<R>(missing.data(), i64(missing.size()), where.data(), pool);
+  computed_ += i64(missing.size());
+}
+
+template class Points<float>;
+template class Points<double>;
+template i64 Kernel::padded_n<float>() const;
+template i64 Kernel::padded_n<double>() const;
+template void Kernel::rows<float>(const i64*, i64, float* const*, Pool&) const;
+template void Kernel::rows<double>(const i64*, i64, double* const*, Pool&) const;
+template void Kernel::square_block<float>(const i64*, i64, float*, i64, Pool&) const;
+template void Kernel::square_block<double>(const i64*, i64, double*, i64, Pool&) const;
+template class Buffer<float>;
+template class Buffer<double>;
+template class RowCache<float>;
+template class RowCache<double>;
+
+}  // namespace lupi

@@ -1,0 +1,106 @@
+// The vector loops that the solvers are made of, and the table through which they are called.
+//
+// `vector_loops.cpp` is compiled once for each instruction set; `loops()` returns the table of the
+// best set that this processor has. The loops work on plain pointers and sizes, allocate nothing,
+// and include no header with inline code: a template of the standard library compiled with AVX-512
+// in one of them could be picked by the linker for the whole program.
+//
+// Panels. A set of points is stored as *panels* of `width` points: panel p holds
+// P[k * width + r] = coordinate k of point p * width + r, so that one vector load brings one
+// coordinate of `width` points. Missing points of the last panel are zero.
+#pragma once
+#include <cstdint>
+
+namespace lupi {
+
+using i64 = std::int64_t;
+
+enum class KernelKind : int { linear = 0, poly = 1, rbf = 2, sigmoid = 3, gram = 4 };
+
+struct KernelParams {
+  KernelKind kind = KernelKind::rbf;
+  double gamma = 1.0;
+  int degree = 3;
+  double coef0 = 0.0;
+};
+
+// Rows of A in one tile, whatever the instruction set.
+constexpr int tile_rows = 8;
+
+// Where a variable may go: +1 only up, -1 only down, 0 both ways, not a number: nowhere. So "may
+// rise" is side >= 0 and "may fall" is side <= 0, one comparison each.
+template <class R>
+inline R side_of(double a, double lo, double hi) {
+  const bool rise = a < hi, fall = a > lo;
+  return rise && fall ? R(0) : rise ? R(1) : fall ? R(-1) : R(__builtin_nan(""));
+}
+
+// State of the inner solver (see `smo` below), all arrays of length q padded to `lanes`.
+template <class R>
+struct SmoArrays {
+  i64 q;            // variables
+  i64 ld;           // row length of K, a multiple of `lanes`; padding columns hold zero
+  const R* K;       // (q, ld)
+  const R* diag;    // (ld)
+  R* v;             // (ld) y - K a, the negative gradient
+  R* side;          // (ld) side_of(a, lo, hi); padding: not a number
+  double* a;        // (q)
+  const double* lo; // (q)
+  const double* hi; // (q)
+};
+
+// State of the descent over all variables with kernel rows in precision R (see `pairs` below).
+template <class R>
+struct PairArrays {
+  i64 n;              // variables
+  i64 ld;             // n padded to `lanes`
+  const R* const* row;  // row[i]: k(x_i, .) with ld entries, or null where it is not at hand
+  i64* last_used;     // last_used[i] = the step that used row i
+  const R* diag;      // (ld)
+  R* v;               // (ld), side as in SmoArrays
+  R* side;
+  double* a;
+  const double* lo;
+  const double* hi;
+  i64 steps;          // counts on from call to call
+  i64 missing;        // out: the row that is wanted, or -1
+  double violation;   // out
+};
+
+template <class R>
+struct Loops {
+  int lanes;  // R values in one vector
+  int width;  // points in one panel of B
+
+  // tile[i * width + r] = <A_i, B_r>: A is a panel of `tile_rows` points, B of `width` points.
+  void (*dots)(const R* A, const R* B, i64 d, R* tile);
+  // The same for a sparse B: points r < width have entries [ptr[r], ptr[r + 1]) of (col, val), and A
+  // is a panel of `tile_rows` points with coordinate k at A[k * tile_rows].
+  void (*sparse_dots)(const R* A, const i64* ptr, const i64* col, const R* val, R* tile);
+  // tile <- k(.,.) from dot products; na, nb: squared norms (rbf only).
+  void (*finish)(R* tile, const R* na, const R* nb, const KernelParams& params);
+  // out[r] += sum_i coef[i] tile[i * width + r], in double.
+  void (*combine)(const R* tile, const double* coef, double* out);
+  // v[j] -= sum_r delta[r] rows[r][j] for j in [begin, end); sums in R over all r, then one double.
+  void (*subtract_rows)(const R* const* rows, const R* delta, i64 m, i64 begin, i64 end, double* v);
+  // Two-variable descent until the largest violation within the set is at most eps.
+  // Returns the number of steps; *violation receives what is left.
+  i64 (*smo)(SmoArrays<R>& s, double eps, i64 max_steps, double* violation);
+  // The same descent on all variables: until the violation is at most eps, `steps` reaches
+  // max_steps, or a row is missing.
+  void (*pairs)(PairArrays<R>& s, double eps, i64 max_steps);
+};
+
+const Loops<float>& loops_f32();
+const Loops<double>& loops_f64();
+
+template <class R>
+const Loops<R>& loops();
+template <>
+inline const Loops<float>& loops<float>() { return loops_f32(); }
+template <>
+inline const Loops<double>& loops<double>() { return loops_f64(); }
+
+const char* isa_name();
+
+}  // namespace lupi

@@ -1,0 +1,406 @@
+// Compiled once per instruction set with LUPI_ISA (a name) and LUPI_VECTOR_BYTES; see loops.hpp.
+#include "loops.hpp"
+
+namespace lupi {
+namespace LUPI_ISA {
+namespace {
+
+// Vectors of the width of this instruction set. `U` types may be loaded from any address.
+template <class R>
+struct V;
+template <>
+struct V<float> {
+  typedef float vec __attribute__((vector_size(LUPI_VECTOR_BYTES)));
+  typedef std::int32_t ivec __attribute__((vector_size(LUPI_VECTOR_BYTES)));
+  typedef float uvec __attribute__((vector_size(LUPI_VECTOR_BYTES), aligned(4), may_alias));
+  typedef std::int32_t integer;
+};
+template <>
+struct V<double> {
+  typedef double vec __attribute__((vector_size(LUPI_VECTOR_BYTES)));
+  typedef std::int64_t ivec __attribute__((vector_size(LUPI_VECTOR_BYTES)));
+  typedef double uvec __attribute__((vector_size(LUPI_VECTOR_BYTES), aligned(8), may_alias));
+  typedef std::int64_t integer;
+};
+template <class R>
+using Vec = typename V<R>::vec;
+template <class R>
+using IVec = typename V<R>::ivec;
+
+template <class R>
+constexpr int lanes = LUPI_VECTOR_BYTES / sizeof(R);
+// 8 x 2 accumulators fill the 32 registers of AVX-512 best, 8 x 1 the 16 of the others.
+constexpr int vectors_per_panel = LUPI_VECTOR_BYTES == 64 ? 2 : 1;
+template <class R>
+constexpr int width = lanes<R> * vectors_per_panel;
+
+template <class R>
+inline Vec<R> load(const R* p) {
+  return *reinterpret_cast<const typename V<R>::uvec*>(p);
+}
+template <class R>
+inline void store(R* p, Vec<R> x) {
+  *reinterpret_cast<typename V<R>::uvec*>(p) = x;
+}
+template <class R>
+inline Vec<R> splat(R x) {
+  return Vec<R>{} + x;
+}
+
+// ---------------------------------------------------------------------------------------------
+// exp. x = n log 2 + r, |r| <= log(2)/2; n by adding and subtracting 1.5 * 2^(mantissa bits), which
+// leaves the integer in the low bits; 2^n by writing the exponent. Arguments are clamped to the
+// range without denormals or overflow.
+
+inline Vec<float> exp(Vec<float> x) {
+  // Polynomial: the minimax coefficients of the Cephes library's expf (S. Moshier).
+  x = x < -87.0f ? splat<float>(-87.0f) : x;
+  x = x > 88.0f ? splat<float>(88.0f) : x;
+  const float magic = 12582912.0f;
+  Vec<float> t = x * 1.44269504088896341f + magic;
+  Vec<float> n = t - magic;
+  Vec<float> r = x - n * 0.693359375f;
+  r = r + n * 2.12194440e-4f;
+  Vec<float> p = splat<float>(1.9875691500e-4f);
+  p = p * r + 1.3981999507e-3f;
+  p = p * r + 8.3334519073e-3f;
+  p = p * r + 4.1665795894e-2f;
+  p = p * r + 1.6666665459e-1f;
+  p = p * r + 5.0000001201e-1f;
+  p = p * (r * r) + r + 1.0f;
+  IVec<float> e = (IVec<float>)t - 0x4B400000;  // the integer n
+  return p * (Vec<float>)((e + 127) << 23);
+}
+
+inline Vec<double> exp(Vec<double> x) {
+  // Taylor to degree 12: the remainder r^13 / 13! <= 2e-16 is below rounding.
+  x = x < -708.0 ? splat<double>(-708.0) : x;
+  x = x > 709.0 ? splat<double>(709.0) : x;
+  const double magic = 6755399441055744.0;
+  Vec<double> t = x * 1.44269504088896340736 + magic;
+  Vec<double> n = t - magic;
+  Vec<double> r = x - n * 6.93147180369123816490e-01;
+  r = r - n * 1.90821492927058770002e-10;
+  Vec<double> p = splat<double>(1.0 / 479001600.0);
+  p = p * r + 1.0 / 39916800.0;
+  p = p * r + 1.0 / 3628800.0;
+  p = p * r + 1.0 / 362880.0;
+  p = p * r + 1.0 / 40320.0;
+  p = p * r + 1.0 / 5040.0;
+  p = p * r + 1.0 / 720.0;
+  p = p * r + 1.0 / 120.0;
+  p = p * r + 1.0 / 24.0;
+  p = p * r + 1.0 / 6.0;
+  p = p * r + 0.5;
+  p = p * (r * r) + r + 1.0;
+  IVec<double> e = (IVec<double>)t - 0x4338000000000000LL;
+  return p * (Vec<double>)((e + 1023) << 52);
+}
+
+// ---------------------------------------------------------------------------------------------
+// Kernel tiles.
+
+template <class R>
+void dots(const R* __restrict A, const R* __restrict B, i64 d, R* __restrict tile) {
+  constexpr int m = tile_rows, w = vectors_per_panel, L = lanes<R>;
+  Vec<R> acc[m][w] = {};
+  // One chain of fused multiply-adds per entry, in the order of k: then <x, x> computed here equals
+  // the squared norm computed the same way, and the distance of a point to its copy is exactly 0.
+  for (i64 k = 0; k < d; ++k) {
+    Vec<R> b[w];
+    for (int j = 0; j < w; ++j) b[j] = load<R>(B + (k * w + j) * L);
+    for (int i = 0; i < m; ++i) {
+      Vec<R> a = splat<R>(A[k * m + i]);
+      for (int j = 0; j < w; ++j) acc[i][j] += a * b[j];
+    }
+  }
+  for (int i = 0; i < m; ++i)
+    for (int j = 0; j < w; ++j) store<R>(tile + (i * w + j) * L, acc[i][j]);
+}
+
+template <class R>
+void sparse_dots(const R* __restrict A, const i64* ptr, const i64* __restrict col,
+                 const R* __restrict val, R* __restrict tile) {
+  for (int r = 0; r < width<R>; ++r) {
+    R acc[tile_rows] = {};
+    for (i64 e = ptr[r]; e < ptr[r + 1]; ++e) {
+      const R x = val[e];
+      const R* a = A + col[e] * tile_rows;
+      for (int i = 0; i < tile_rows; ++i) acc[i] += x * a[i];
+    }
+    for (int i = 0; i < tile_rows; ++i) tile[i * width<R> + r] = acc[i];
+  }
+}
+
+template <class R>
+inline Vec<R> power(Vec<R> x, int degree) {
+  Vec<R> out = splat<R>(R(1));
+  for (; degree > 0; degree >>= 1) {
+    if (degree & 1) out *= x;
+    x *= x;
+  }
+  return out;
+}
+
+template <class R>
+inline Vec<R> tanh(Vec<R> x) {
+  // 1 - 2 / (e^{2x} + 1); beyond |x| = 20 the value is +-1 in double.
+  x = x > R(20) ? splat<R>(R(20)) : x;
+  x = x < R(-20) ? splat<R>(R(-20)) : x;
+  return R(1) - R(2) / (exp(x + x) + R(1));
+}
+
+template <class R>
+void finish(R* tile, const R* na, const R* nb, const KernelParams& p) {
+  constexpr int w = vectors_per_panel, L = lanes<R>;
+  const R gamma = R(p.gamma), coef0 = R(p.coef0);
+  switch (p.kind) {
+    case KernelKind::rbf:
+      for (int i = 0; i < tile_rows; ++i)
+        for (int j = 0; j < w; ++j) {
+          R* t = tile + (i * w + j) * L;
+          Vec<R> d2 = (na[i] + load<R>(nb + j * L)) - R(2) * load<R>(t);
+          d2 = d2 < R(0) ? splat<R>(R(0)) : d2;
+          store<R>(t, exp(-gamma * d2));
+        }
+      break;
+    case KernelKind::poly:
+      for (int i = 0; i < tile_rows * w; ++i)
+        store<R>(tile + i * L, power<R>(gamma * load<R>(tile + i * L) + coef0, p.degree));
+      break;
+    case KernelKind::sigmoid:
+      for (int i = 0; i < tile_rows * w; ++i)
+        store<R>(tile + i * L, tanh<R>(gamma * load<R>(tile + i * L) + coef0));
+      break;
+    default:
+      break;
+  }
+}
+
+template <class R>
+void combine(const R* tile, const double* coef, double* out) {
+  for (int r = 0; r < width<R>; ++r) {
+    double s = 0;
+    for (int i = 0; i < tile_rows; ++i) s += coef[i] * double(tile[i * width<R> + r]);
+    out[r] += s;
+  }
+}
+
+// ---------------------------------------------------------------------------------------------
+
+template <class R>
+void subtract_rows(const R* const* rows, const R* delta, i64 m, i64 begin, i64 end,
+                   double* __restrict v) {
+  // Blocks of columns that stay in the first cache while all rows pass through them.
+  constexpr i64 block = 1024;
+  R acc[block];
+  for (i64 j0 = begin; j0 < end; j0 += block) {
+    const i64 nb = end - j0 < block ? end - j0 : block;
+    for (i64 j = 0; j < nb; ++j) acc[j] = R(0);
+    i64 r = 0;
+    for (; r + 4 <= m; r += 4) {
+      const R *p0 = rows[r] + j0, *p1 = rows[r + 1] + j0, *p2 = rows[r + 2] + j0,
+              *p3 = rows[r + 3] + j0;
+      const R d0 = delta[r], d1 = delta[r + 1], d2 = delta[r + 2], d3 = delta[r + 3];
+      for (i64 j = 0; j < nb; ++j)
+        acc[j] += (d0 * p0[j] + d1 * p1[j]) + (d2 * p2[j] + d3 * p3[j]);
+    }
+    for (; r < m; ++r) {
+      const R* p = rows[r] + j0;
+      const R d = delta[r];
+      for (i64 j = 0; j < nb; ++j) acc[j] += d * p[j];
+    }
+    for (i64 j = 0; j < nb; ++j) v[j0 + j] -= double(acc[j]);
+  }
+}
+
+// ---------------------------------------------------------------------------------------------
+// Two-variable descent (sequential minimal optimisation) on a small set.
+//
+//     min  1/2 a'Ka - y'a   s.t.  lo <= a <= hi,  sum(a) unchanged
+//
+// Given v = y - K a. Step: i maximises v over the variables that may rise, j minimises the
+// second-order estimate -(v_i - v_j)^2 / (2 eta_j) among those that may fall (R.-E. Fan, P.-H. Chen,
+// C.-J. Lin, JMLR 6, 2005, WSS 2); a_i rises and a_j falls by (v_i - v_j) / eta, cut at the bounds.
+// Stops when max v (may rise) - min v (may fall) <= eps. The update of v is fused with the search
+// for the next i, so a step reads two rows of K for the update and one for the choice of j.
+
+// Below this curvature a direction counts as flat and the step goes to the bound.
+template <class R>
+constexpr R min_curvature = sizeof(R) == 4 ? R(1e-7) : R(1e-12);
+
+template <class R>
+struct Approx;  // a cheap reciprocal: the choice of j needs two digits, and division is slow
+template <>
+struct Approx<float> {
+  static inline Vec<float> reciprocal(Vec<float> x) {
+    Vec<float> r = (Vec<float>)(0x7EF311C3 - (IVec<float>)x);
+    return r * (2.0f - x * r);
+  }
+};
+template <>
+struct Approx<double> {
+  static inline Vec<double> reciprocal(Vec<double> x) {
+    Vec<double> r = (Vec<double>)(0x7FDE623822FC16E6LL - (IVec<double>)x);
+    return r * (2.0 - x * r);
+  }
+};
+
+template <class R>
+inline IVec<R> iota() {
+  IVec<R> out = {};
+  for (int l = 0; l < lanes<R>; ++l) out[l] = l;
+  return out;
+}
+
+// v <- v - delta (Ki - Kj); returns the largest v that may rise, its index, and the smallest that
+// may fall.
+template <class R>
+struct Extremes {
+  R largest, smallest;
+  i64 where;
+};
+template <class R>
+inline Extremes<R> update_and_find(R* v, const R* side, const R* Ki, const R* Kj, R delta, i64 ld) {
+  constexpr int L = lanes<R>;
+  const R infinity = R(__builtin_inf());
+  const Vec<R> highest = splat<R>(infinity), lowest = splat<R>(-infinity);
+  const IVec<R> step = IVec<R>{} + typename V<R>::integer(L);
+  Vec<R> best = lowest, least = highest;
+  IVec<R> where = {}, index = iota<R>();
+  for (i64 k = 0; k < ld; k += L, index += step) {
+    const Vec<R> x = load<R>(v + k) - delta * (load<R>(Ki + k) - load<R>(Kj + k));
+    store<R>(v + k, x);
+    const Vec<R> s = load<R>(side + k);
+    const Vec<R> u = s >= R(0) ? x : lowest, w = s <= R(0) ? x : highest;
+    auto greater = u > best;
+    best = greater ? u : best;
+    where = greater ? index : where;
+    least = w < least ? w : least;
+  }
+  Extremes<R> e{-infinity, infinity, 0};
+  for (int l = 0; l < L; ++l) {
+    if (best[l] > e.largest || (best[l] == e.largest && where[l] < e.where)) {
+      e.largest = best[l];
+      e.where = where[l];
+    }
+    if (least[l] < e.smallest) e.smallest = least[l];
+  }
+  return e;
+}
+
+// The variable that may fall with the best second-order gain against i; -1 if there is none.
+template <class R>
+inline i64 find_partner(const R* v, const R* side, const R* Ki, const R* diag, R vi, R kii, i64 ld) {
+  constexpr int L = lanes<R>;
+  const IVec<R> step = IVec<R>{} + typename V<R>::integer(L);
+  const Vec<R> none = splat<R>(R(-1)), flat = splat<R>(min_curvature<R>);
+  Vec<R> gain = none;
+  IVec<R> where = {}, index = iota<R>();
+  for (i64 k = 0; k < ld; k += L, index += step) {
+    const Vec<R> diff = vi - load<R>(v + k);
+    Vec<R> eta = (kii + load<R>(diag + k)) - R(2) * load<R>(Ki + k);
+    eta = eta > flat ? eta : flat;
+    Vec<R> g = diff * diff * Approx<R>::reciprocal(eta);
+    g = diff > R(0) ? g : none;
+    g = load<R>(side + k) <= R(0) ? g : none;
+    auto greater = g > gain;
+    gain = greater ? g : gain;
+    where = greater ? index : where;
+  }
+  R most = R(-1);
+  i64 j = -1;
+  for (int l = 0; l < L; ++l)
+    if (gain[l] > most || (gain[l] == most && j >= 0 && where[l] < j)) {
+      most = gain[l];
+      j = where[l];
+    }
+  return j;
+}
+
+// a_i rises, a_j falls by the best step; a variable that reaches its bound takes its exact value.
+template <class R>
+inline R move_pair(i64 i, i64 j, double gap, double eta, double* a, const double* lo,
+                   const double* hi, R* side) {
+  if (!(eta > double(min_curvature<R>))) eta = double(min_curvature<R>);
+  double t = gap / eta;
+  const double room_i = hi[i] - a[i], room_j = a[j] - lo[j];
+  if (t >= room_i && room_i <= room_j) {
+    t = room_i;
+    a[j] -= t;
+    a[i] = hi[i];
+  } else if (t >= room_j) {
+    t = room_j;
+    a[i] += t;
+    a[j] = lo[j];
+  } else {
+    a[i] += t;
+    a[j] -= t;
+  }
+  if (!(a[j] > lo[j])) a[j] = lo[j];
+  if (!(a[i] < hi[i])) a[i] = hi[i];
+  side[i] = side_of<R>(a[i], lo[i], hi[i]);
+  side[j] = side_of<R>(a[j], lo[j], hi[j]);
+  return R(t);
+}
+
+template <class R>
+i64 smo(SmoArrays<R>& s, double eps, i64 max_steps, double* violation) {
+  const R *Ki = s.K, *Kj = s.K;
+  R delta = 0;
+  for (i64 steps = 0;; ++steps) {
+    const Extremes<R> e = update_and_find(s.v, s.side, Ki, Kj, delta, s.ld);
+    *violation = double(e.largest) - double(e.smallest);
+    if (!(*violation > eps) || steps >= max_steps) return steps;
+    const i64 i = e.where;
+    Ki = s.K + i * s.ld;
+    const i64 j = find_partner(s.v, s.side, Ki, s.diag, e.largest, s.diag[i], s.ld);
+    if (j < 0) return steps;  // not a number somewhere: leave it to the caller's certificate
+    Kj = s.K + j * s.ld;
+    delta = move_pair(i, j, double(e.largest) - double(s.v[j]),
+                      double(s.diag[i]) + double(s.diag[j]) - 2 * double(Ki[j]), s.a, s.lo, s.hi,
+                      s.side);
+  }
+}
+
+template <class R>
+void pairs(PairArrays<R>& s, double eps, i64 max_steps) {
+  const R *Ki = s.v, *Kj = s.v;  // any readable row: delta is zero
+  R delta = 0;
+  s.missing = -1;
+  for (;;) {
+    const Extremes<R> e = update_and_find(s.v, s.side, Ki, Kj, delta, s.ld);
+    delta = 0;
+    s.violation = double(e.largest) - double(e.smallest);
+    if (!(s.violation > eps) || s.steps >= max_steps) return;
+    const i64 i = e.where;
+    s.missing = i;
+    if (!s.row[i]) return;
+    Ki = s.row[i];
+    const i64 j = find_partner(s.v, s.side, Ki, s.diag, e.largest, s.diag[i], s.ld);
+    s.missing = j;
+    if (j < 0 || !s.row[j]) return;
+    Kj = s.row[j];
+    s.missing = -1;
+    s.last_used[i] = s.last_used[j] = ++s.steps;
+    delta = move_pair(i, j, double(e.largest) - double(s.v[j]),
+                      double(s.diag[i]) + double(s.diag[j]) - 2 * double(Ki[j]), s.a, s.lo, s.hi,
+                      s.side);
+  }
+}
+
+template <class R>
+constexpr Loops<R> table() {
+  return {lanes<R>,       width<R>,         dots<R>,  sparse_dots<R>, finish<R>,
+          combine<R>, subtract_rows<R>, smo<R>, pairs<R>};
+}
+
+}  // namespace
+
+extern const Loops<float> f32;
+extern const Loops<double> f64;
+const Loops<float> f32 = table<float>();
+const Loops<double> f64 = table<double>();
+
+}  // namespace LUPI_ISA
+}  // namespace lupi

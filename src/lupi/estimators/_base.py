@@ -1,0 +1,420 @@
+"""What the kernel machines share: checks, kernels, one-vs-one, and prediction."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import combinations
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+
+from ..kernels import NAMES, KernelMatrix, KernelSpec, given_matrix, scale_gamma
+from ..solution import Solution
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class PairSolution:
+    """One binary problem of a one-vs-one fit.
+
+    Attributes
+    ----------
+    classes : tuple
+        The class with y = +1, then the one with y = -1.
+    rows : ndarray
+        Training rows of this problem, in the caller's numbering.
+    solution : Solution
+        Its solution; entry i belongs to row ``rows[i]``.
+    """
+
+    classes: tuple[Any, Any]
+    rows: NDArray[np.int64]
+    solution: Solution
+
+
+def check_weights(sample_weight: Any, n: int) -> NDArray[np.float64] | None:
+    """Weights as float64, or None for 'all equal'; errors name the row at fault."""
+    if sample_weight is None:
+        return None
+    if isinstance(sample_weight, Real):
+        weight = np.full(n, float(sample_weight))
+    else:
+        weight = np.asarray(sample_weight)
+        if weight.dtype.kind not in "fiub":
+            try:
+                weight = weight.astype(np.float64)
+            except (TypeError, ValueError) as error:
+                raise ValueError(
+                    f"sample_weight must hold numbers; got an array of {weight.dtype}."
+                ) from error
+        if weight.ndim != 1:
+            raise ValueError(
+                f"Sample weights must be 1D array or scalar: sample_weight has shape {weight.shape}, "
+                f"expected ({n},)."
+            )
+        if len(weight) != n:
+            raise ValueError(
+                f"sample_weight.shape == {weight.shape}, expected {(n,)}: one weight per row of X."
+            )
+        weight = weight.astype(np.float64)
+    good = (weight >= 0) & (weight < np.inf)
+    if not good.all():
+        row = int(np.argmin(good))
+        raise ValueError(
+            f"sample_weight must be finite and non-negative; row {row} is {weight[row]}."
+        )
+    if not weight.any():
+        raise ValueError(
+            "sample_weight must have at least one weight that is not zero; all weights are zero, "
+            "which leaves no training rows."
+        )
+    return weight
+
+
+class KernelSVC(ClassifierMixin, BaseEstimator):
+    """Base of the kernel classifiers; not for direct use."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "C": [Interval(Real, 0.0, None, closed="neither")],
+        "kernel": [StrOptions(set(NAMES)), callable],
+        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="left")],
+        "degree": [Interval(Integral, 0, None, closed="left")],
+        "coef0": [Interval(Real, None, None, closed="neither")],
+        "class_weight": [StrOptions({"balanced"}), dict, None],
+        "tol": [Interval(Real, 0.0, None, closed="neither")],
+        "max_iter": [Interval(Integral, -1, None, closed="left")],
+        "cache_size": [Interval(Real, 0.0, None, closed="neither")],
+        "decision_function_shape": [StrOptions({"ovr", "ovo"})],
+        "break_ties": ["boolean"],
+        "verbose": ["verbose"],
+    }
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self.kernel != "precomputed"
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        return tags
+
+    # ---- fit ----------------------------------------------------------------------------------
+
+    def _check_training_data(
+        self, X: Any, y: Any, sample_weight: Any
+    ) -> tuple[Array, NDArray[np.int64], NDArray[np.float64] | None]:
+        """X in the form the kernels want, class indices, weights; sets ``classes_``."""
+        X, y = validate_data(
+            self,
+            X,
+            y,
+            dtype=[np.float64, np.float32],
+            order="C",
+            accept_sparse="csr",
+            accept_large_sparse=True,
+        )
+        check_classification_targets(y)
+        self.classes_, label = np.unique(column_or_1d(y, warn=True), return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(
+                "y must hold at least two classes; got one class: "
+                f"The number of classes has to be greater than one; got {len(self.classes_)} class"
+            )
+        return X, label, check_weights(sample_weight, X.shape[0])
+
+    def _check_gram(self, K: Any, name: str) -> NDArray[np.float64]:
+        """A symmetric kernel matrix in float64; errors name what is wrong with it."""
+        if sp.issparse(K):
+            raise TypeError(
+                f"{name} must be a dense array: a sparse kernel matrix is not supported."
+            )
+        K = np.ascontiguousarray(K, dtype=np.float64)
+        if K.ndim != 2 or K.shape[0] != K.shape[1]:
+            raise ValueError(
+                f"{name} must be a square matrix: a kernel value for every pair of training rows. "
+                f"Precomputed matrix must be a square matrix. Input is a {K.shape} matrix."
+            )
+        if not np.isfinite(K).all():
+            raise ValueError(f"{name} must be finite; it contains NaN or infinity.")
+        difference = np.abs(K - K.T)
+        largest = float(np.abs(K).max(initial=0.0))
+        if difference.max(initial=0.0) > 1e-6 * max(largest, 1e-300):
+            i, j = np.unravel_index(int(difference.argmax()), K.shape)
+            raise ValueError(
+                f"{name} must be symmetric; entry ({i}, {j}) is {K[i, j]:.9g} and entry ({j}, {i}) "
+                f"is {K[j, i]:.9g}. Symmetrise it, for example by 0.5 * (K + K.T)."
+            )
+        return K
+
+    def _training_kernel(
+        self, X: Any, weight: NDArray[np.float64] | None
+    ) -> Callable[[NDArray[np.int64] | None], KernelMatrix]:
+        """A function from rows (None: all) to the kernel matrix among them; sets ``_gamma``."""
+        self._gamma = 1.0
+        gram = None
+        if self.kernel == "precomputed":
+            gram = self._check_gram(X, "X (kernel='precomputed')")
+        elif callable(self.kernel):
+            gram = self.kernel(X, X)
+            if not sp.issparse(gram) and np.shape(gram) != (X.shape[0], X.shape[0]):
+                raise ValueError(
+                    f"kernel(X, X) must return an array of shape {(X.shape[0], X.shape[0])}, one "
+                    f"value for every pair of training rows; got shape {np.shape(gram)}."
+                )
+            gram = self._check_gram(gram, "kernel(X, X)")
+        elif self.kernel != "linear":
+            if self.gamma == "scale":
+                self._gamma = scale_gamma(X, weight)
+            elif self.gamma == "auto":
+                self._gamma = 1.0 / X.shape[1]
+            else:
+                self._gamma = float(self.gamma)
+        if gram is not None:
+            return lambda rows: given_matrix(gram if rows is None else gram[np.ix_(rows, rows)])
+        spec = self._kernel_spec()
+        return lambda rows: spec.matrix(X if rows is None else X[rows])
+
+    def _kernel_spec(self) -> KernelSpec:
+        return KernelSpec(self.kernel, self._gamma, int(self.degree), float(self.coef0))
+
+    def _costs(
+        self, label: NDArray[np.int64], weight: NDArray[np.float64] | None
+    ) -> NDArray[np.float64]:
+        """c_i = C * sample_weight_i * class weight."""
+        c = np.full(len(label), float(self.C)) if weight is None else self.C * weight
+        if self.class_weight is not None:
+            by_class = compute_class_weight(
+                self.class_weight,
+                classes=self.classes_,
+                y=self.classes_[label],
+                sample_weight=weight,
+            )
+            if not (by_class >= 0).all():
+                raise ValueError(f"class_weight must be non-negative; got {self.class_weight!r}.")
+            c = c * by_class[label]
+        if not (c.any() and np.isfinite(c).all()):
+            raise ValueError(
+                "C * sample_weight * class_weight must be finite and not zero everywhere; its values "
+                f"range from {c.min()} to {c.max()}."
+            )
+        return c
+
+    def _pairs(
+        self, label: NDArray[np.int64]
+    ) -> Iterator[tuple[int, int, NDArray[np.int64] | None, NDArray[np.float64]]]:
+        """(positive class, negative class, rows or None for all, y) of every binary problem.
+
+        Two classes: the second is positive. More: the first of each pair is, as in ``SVC``.
+        """
+        if len(self.classes_) == 2:
+            yield 1, 0, None, np.where(label == 1, 1.0, -1.0)
+            return
+        for i, j in combinations(range(len(self.classes_)), 2):
+            rows = np.flatnonzero((label == i) | (label == j))
+            yield i, j, rows, np.where(label[rows] == i, 1.0, -1.0)
+
+    def _warn_unless_converged(self, solutions: list[Solution]) -> None:
+        """At most one ConvergenceWarning for a fit, about the worst of its problems."""
+        failed = [s for s in solutions if not s.status.converged]
+        if failed:
+            worst = max(failed, key=lambda s: s.gap)
+            which = (
+                f" ({len(failed)} of {len(solutions)} binary problems)"
+                if len(solutions) > 1
+                else ""
+            )
+            warnings.warn(
+                f"{type(self).__name__} did not reach tol={self.tol}{which}: KKT violation "
+                f"{worst.violation:.3g}, duality gap {worst.gap:.3g}. {worst.status.advice}",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+    def _set_expansion(
+        self, X: Any, label: NDArray[np.int64], fitted: list[tuple[int, int, Any, Solution]]
+    ) -> None:
+        """support_, support_vectors_, n_support_, dual_coef_, intercept_, laid out as in SVC.
+
+        ``_coef`` (n_pairs, n_SV) holds one expansion per binary problem, which is what prediction
+        uses; ``dual_coef_`` is LIBSVM's compressed layout of it: row j - 1 of class i's columns and
+        row i of class j's columns belong to the pair (i, j), i < j.
+        """
+        n, k = len(label), len(self.classes_)
+        is_support = np.zeros(n, dtype=bool)
+        for _, _, rows, solution in fitted:
+            used = solution.dual.alpha > 0
+            is_support[used if rows is None else rows[used]] = True
+        support = is_support.nonzero()[0]
+        support = support[label[support].argsort(kind="stable")]
+        support_label = label[support]
+        position = np.empty(n, dtype=np.intp)
+        position[support] = np.arange(len(support))
+
+        coef = np.zeros((len(fitted), len(support)))
+        compressed = np.zeros((k - 1, len(support)))
+        for p, (positive, negative, rows, solution) in enumerate(fitted):
+            alpha = solution.dual.alpha
+            used = alpha.nonzero()[0]
+            where = position[used if rows is None else rows[used]]
+            coef[p, where] = np.where(support_label[where] == positive, alpha[used], -alpha[used])
+            if k > 2:
+                first, second = min(positive, negative), max(positive, negative)
+                mine = support_label == first
+                compressed[second - 1, mine] = coef[p, mine]
+                mine = support_label == second
+                compressed[first, mine] = coef[p, mine]
+        self._coef = coef
+        self.dual_coef_ = coef if k == 2 else compressed
+        self.support_ = support.astype(np.int32)
+        self.n_support_ = np.bincount(support_label, minlength=k).astype(np.int32)
+        if self.kernel == "precomputed":
+            self.support_vectors_ = np.empty((0, 0))
+        else:
+            self.support_vectors_ = X[support]
+        self.intercept_ = np.array([s.primal.b for *_, s in fitted])
+        self.n_iter_ = np.array([s.n_iter for *_, s in fitted], dtype=np.int32)
+        self.shape_fit_ = X.shape
+
+    @property
+    def coef_(self) -> NDArray[np.float64]:
+        """Weights of the features, shape (n_pairs, n_features); for the linear kernel only."""
+        if self.kernel != "linear":
+            raise AttributeError("coef_ is only available when using a linear kernel")
+        check_is_fitted(self)
+        return np.asarray(self._coef @ self.support_vectors_)
+
+    # ---- predict ------------------------------------------------------------------------------
+
+    def _expansions(self, X: Any) -> NDArray[np.float64]:
+        """Decision values of every binary problem, shape (n_rows, n_pairs)."""
+        check_is_fitted(self)
+        X = validate_data(
+            self,
+            X,
+            dtype=[np.float64, np.float32],
+            order="C",
+            accept_sparse="csr",
+            accept_large_sparse=True,
+            reset=False,
+        )
+        coef, basis = self._checked_state()
+        if self.kernel == "precomputed":
+            if X.shape[1] != self.shape_fit_[0]:
+                raise ValueError(
+                    f"X must have one column per training row with kernel='precomputed': expected "
+                    f"{self.shape_fit_[0]} columns, got {X.shape[1]}."
+                )
+            values = X[:, self.support_].astype(np.float64, copy=False) @ coef.T
+        elif callable(self.kernel):
+            K = np.asarray(self.kernel(X, basis), dtype=np.float64)
+            if K.shape != (X.shape[0], basis.shape[0]):
+                raise ValueError(
+                    f"kernel(X, support_vectors_) must return an array of shape "
+                    f"{(X.shape[0], basis.shape[0])}; got shape {K.shape}."
+                )
+            values = K @ coef.T
+        elif self.kernel == "linear":
+            values = np.asarray(X @ np.asarray(coef @ basis).T, dtype=np.float64)
+        else:
+            values = self._kernel_spec().expand(basis, coef, X).T
+        return values + self.intercept_
+
+    def _checked_state(self) -> tuple[NDArray[np.float64], Any]:
+        """The fitted arrays, after a look at their shapes: a model read from disk may be corrupt."""
+        coef, basis = self._coef, self.support_vectors_
+        n_support = len(self.support_)
+        sound = (
+            isinstance(coef, np.ndarray)
+            and coef.dtype == np.float64
+            and coef.ndim == 2
+            and coef.shape == (len(self.intercept_), n_support)
+        )
+        if self.kernel == "precomputed":
+            sound = sound and bool(
+                ((self.support_ >= 0) & (self.support_ < self.shape_fit_[0])).all()
+            )
+        else:
+            sound = sound and basis.shape == (n_support, self.n_features_in_)
+            if sp.issparse(basis):
+                basis = sp.csr_array(basis) if basis.format != "csr" else basis
+                basis.check_format()
+            else:
+                sound = sound and basis.dtype in (np.float64, np.float32)
+                basis = np.ascontiguousarray(basis)
+        if not sound:
+            raise ValueError(
+                f"The internal representation of {type(self).__name__} was altered: the fitted arrays "
+                "do not agree in shape or type. Fit the model again."
+            )
+        return np.ascontiguousarray(coef), basis
+
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
+        """Signed distances, in units of the margin.
+
+        Parameters
+        ----------
+        X : {array-like, CSR matrix} of shape (n_rows, n_features)
+            Rows to judge; with ``kernel="precomputed"``, kernel values against the training rows,
+            shape (n_rows, n_training_rows).
+
+        Returns
+        -------
+        ndarray of shape (n_rows,), (n_rows, n_classes) or (n_rows, n_pairs)
+            Two classes: f(x) = <w, z> + b, positive for ``classes_[1]``. More: one column per class
+            (``decision_function_shape="ovr"``) or per pair of classes (``"ovo"``).
+        """
+        values = self._expansions(X)
+        if len(self.classes_) == 2:
+            return values[:, 0]
+        return self._votes(values) if self.decision_function_shape == "ovr" else values
+
+    def predict(self, X: Any) -> Array:
+        """Class labels.
+
+        Parameters
+        ----------
+        X : {array-like, CSR matrix} of shape (n_rows, n_features)
+            As in :meth:`decision_function`.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+        """
+        if self.break_ties and self.decision_function_shape == "ovo":
+            raise ValueError("break_ties must be False when decision_function_shape is 'ovo'")
+        values = self._expansions(X)
+        if len(self.classes_) == 2:
+            return self.classes_[(values[:, 0] > 0).astype(np.intp)]
+        if self.break_ties:
+            return self.classes_[self._votes(values).argmax(axis=1)]
+        votes = np.zeros((len(values), len(self.classes_)), dtype=np.intp)
+        for p, (i, j) in enumerate(combinations(range(len(self.classes_)), 2)):
+            first = values[:, p] > 0
+            votes[:, i] += first
+            votes[:, j] += ~first
+        return self.classes_[votes.argmax(axis=1)]
+
+    def _votes(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Votes of the pairs, ties broken by the sum of the decision values.
+
+        The sum s of a class's decision values enters as s / (3 (|s| + 1)), which is below 1/3, so
+        that it never outweighs a vote.
+        """
+        k = len(self.classes_)
+        votes, total = np.zeros((len(values), k)), np.zeros((len(values), k))
+        for p, (i, j) in enumerate(combinations(range(k), 2)):
+            value = values[:, p]
+            total[:, i] += value
+            total[:, j] -= value
+            votes[:, i] += value >= 0
+            votes[:, j] += value < 0
+        return votes + total / (3 * (np.abs(total) + 1))

@@ -1,0 +1,170 @@
+"""Kernels: their parameters, the matrix of a training set, and products with new points."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from ._core import core
+from .threads import n_threads
+
+Array = NDArray[Any]
+KernelName = str | Callable[[Any, Any], Any]
+
+NAMES = ("linear", "poly", "rbf", "sigmoid", "precomputed")
+
+# Values of the kernel that are formed at once where a whole block is needed (32 MB).
+_BLOCK = 4_000_000
+
+
+def points(X: Any) -> Any:
+    """The rows of a C-ordered float array or a CSR matrix, as the core sees them (no copy)."""
+    if sp.issparse(X):
+        if not X.has_canonical_format:
+            X = X.copy()
+            X.sum_duplicates()
+        return core.sparse_points(
+            X.data, X.indptr.astype(np.int64), X.indices.astype(np.int64), X.shape[1]
+        )
+    return core.dense_points(X)
+
+
+@dataclass(frozen=True)
+class KernelSpec:
+    """One of the built-in kernels with its parameters, ``gamma`` already a number.
+
+    ``linear`` <x, z>; ``poly`` (gamma <x, z> + coef0)^degree; ``rbf`` exp(-gamma |x - z|^2);
+    ``sigmoid`` tanh(gamma <x, z> + coef0).
+    """
+
+    name: str
+    gamma: float = 1.0
+    degree: int = 3
+    coef0: float = 0.0
+
+    @property
+    def is_psd(self) -> bool:
+        """Whether the kernel is positive semidefinite on every set of points."""
+        return self.name in ("linear", "rbf") or (self.name == "poly" and self.coef0 >= 0)
+
+    def matrix(self, X: Any) -> KernelMatrix:
+        """The kernel on the rows of X; nothing is computed yet."""
+        core_points = points(X)
+        return KernelMatrix(
+            core.kernel(core_points, self.name, self.gamma, self.degree, self.coef0),
+            n=X.shape[0],
+            is_psd=self.is_psd,
+        )
+
+    def cross(self, X: Any, Z: Any) -> NDArray[np.float64]:
+        """k(X, Z) of shape (X.shape[0], Z.shape[0]), in float64."""
+        out = np.empty((X.shape[0], Z.shape[0]))
+        threads = n_threads(X.shape[0] * Z.shape[0])
+        core.cross_kernel(
+            points(X), points(Z), self.name, self.gamma, self.degree, self.coef0, out, threads
+        )
+        return out
+
+    def expand(self, basis: Any, coef: NDArray[np.float64], Z: Any) -> NDArray[np.float64]:
+        """``coef @ k(basis, Z)`` of shape (n_coef, Z.shape[0]), in float64, in bounded memory."""
+        n_coef, n, n_query = coef.shape[0], basis.shape[0], Z.shape[0]
+        out = np.zeros((n_coef, n_query))
+        if n == 0 or n_query == 0:
+            return out
+        if n_coef > 4:  # many expansions on the same basis: a block of the kernel, then one product
+            step = max(1, _BLOCK // n)
+            for start in range(0, n_query, step):
+                part = slice(start, start + step)
+                out[:, part] = coef @ self.cross(basis, Z[part])
+            return out
+        core.cross_combine(
+            points(basis),
+            points(Z),
+            self.name,
+            self.gamma,
+            self.degree,
+            self.coef0,
+            np.ascontiguousarray(coef),
+            out,
+            n_threads(n * n_query),
+        )
+        return out
+
+
+class KernelMatrix:
+    """An n x n kernel matrix that is never formed unless it was given.
+
+    Parameters
+    ----------
+    handle : core kernel
+        See :meth:`KernelSpec.matrix` and :func:`given_matrix`.
+    n : int
+        Rows.
+    is_psd : bool
+        Whether it is known to be positive semidefinite.
+    """
+
+    __slots__ = ("handle", "is_psd", "n")
+
+    def __init__(self, handle: Any, *, n: int, is_psd: bool) -> None:
+        self.handle = handle
+        self.n = n
+        self.is_psd = is_psd
+
+    def dot(self, a: NDArray[np.float64]) -> NDArray[np.float64]:
+        """K @ a in float64, from the columns where a is not zero."""
+        index = a.nonzero()[0]
+        out = np.empty(self.n)
+        self.handle.combine(index, a[index], out, n_threads(len(index) * self.n))
+        return out
+
+    def diagonal(self) -> NDArray[np.float64]:
+        """The diagonal of K."""
+        out = np.empty(self.n)
+        self.handle.diagonal(out)
+        return out
+
+    def block(self, index: NDArray[np.int64]) -> NDArray[np.float64]:
+        """K[index][:, index] in float64."""
+        out = np.empty((len(index), len(index)))
+        self.handle.square_block(index, out, n_threads(len(index) ** 2))
+        return out
+
+    def dense(self) -> NDArray[np.float64]:
+        """The whole matrix; for small problems and references."""
+        return self.block(np.arange(self.n))
+
+
+def given_matrix(gram: NDArray[np.float64]) -> KernelMatrix:
+    """A kernel matrix that is at hand (float64, C order, symmetric)."""
+    return KernelMatrix(core.gram_kernel(gram), n=gram.shape[0], is_psd=False)
+
+
+def scale_gamma(X: Any, sample_weight: NDArray[np.float64] | None = None) -> float:
+    """``gamma="scale"``: 1 / (n_features * variance of all entries of X), rows weighted.
+
+    With the weighted variance an integer weight means the same as a repeated row.
+    """
+    if sample_weight is None:
+        if sp.issparse(X):
+            mean = X.mean(dtype=np.float64)
+            variance = X.multiply(X).mean(dtype=np.float64) - mean**2
+        else:
+            variance = X.var(dtype=np.float64)
+    else:
+        weight = sample_weight / (sample_weight.sum() * X.shape[1])
+        if sp.issparse(X):
+            X = X.astype(np.float64)
+            mean = weight @ X.sum(axis=1)
+            square = weight @ X.multiply(X).sum(axis=1)
+            variance = (np.asarray(square) - np.asarray(mean) ** 2).item()
+        else:
+            mean = weight @ X.sum(axis=1, dtype=np.float64)
+            deviation = X - mean
+            variance = weight @ np.einsum("ij,ij->i", deviation, deviation, dtype=np.float64)
+    return 1.0 / (X.shape[1] * float(variance)) if variance > 0 else 1.0

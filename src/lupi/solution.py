@@ -1,0 +1,128 @@
+"""What a solver returns: a point, its certificate, and what happened."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vector = NDArray[np.float64]
+
+
+class Status(Enum):
+    """How a solve ended; decided by the certificate, never by the iteration alone.
+
+    ``status.converged`` tells whether the certificate reached what was asked, ``status.advice`` what
+    happened and what to try.
+    """
+
+    OPTIMAL = "optimal"
+    AT_PRECISION = "at_precision"
+    MAX_ITER = "max_iter"
+    INDEFINITE = "indefinite"
+
+    @property
+    def converged(self) -> bool:
+        """Whether the largest KKT violation is at most `tol`, or at most rounding."""
+        return self in (Status.OPTIMAL, Status.AT_PRECISION)
+
+    @property
+    def advice(self) -> str:
+        """One or two sentences for the user."""
+        return _ADVICE[self]
+
+
+_ADVICE = {
+    Status.OPTIMAL: "The largest KKT violation is at most tol.",
+    Status.AT_PRECISION: (
+        "The KKT violation is above tol, and at the level of rounding in double precision for "
+        "weights and kernel values of this size."
+    ),
+    Status.MAX_ITER: (
+        "Stopped at max_iter; the best point found is kept. Increase max_iter, scale the features "
+        "(for example with StandardScaler), decrease C, or loosen tol."
+    ),
+    Status.INDEFINITE: (
+        "The kernel is not positive semidefinite on the training rows, so the problem is not convex: "
+        "the point found is stationary at best, and the duality gap is not a bound. Use another "
+        "kernel, or make this one positive semidefinite (add a constant to its diagonal)."
+    ),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class WSVMPrimal:
+    """A feasible point of eq:svmw_primal; w is kept as its expansion on the solution's duals."""
+
+    b: float
+    b_interval: tuple[float, float]
+    slack: Vector
+
+
+@dataclass(frozen=True, eq=False)
+class WSVMDual:
+    """A feasible point of eq:svmw_dual, with ``beta = c - alpha``."""
+
+    alpha: Vector
+    beta: Vector
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """A primal-dual point with its certificate.
+
+    Attributes
+    ----------
+    primal : WSVMPrimal
+        Offset ``b``, the interval of optimal offsets ``b_interval``, and ``slack`` of shape (n,).
+    dual : WSVMDual
+        ``alpha`` and ``beta`` of shape (n,).
+    primal_objective, dual_objective : float
+        Values at the feasible points, in float64.
+    gap : float
+        ``primal_objective - dual_objective``: a bound on the distance of either to the optimum.
+    violation : float
+        The largest KKT violation, in units of the decision function.
+    status : Status
+        How the solve ended.
+    n_iter : int
+        Steps taken.
+    stats : mapping
+        What the solver counted, for benchmarks and the curious.
+    """
+
+    primal: WSVMPrimal
+    dual: WSVMDual
+    primal_objective: float
+    dual_objective: float
+    violation: float
+    status: Status
+    n_iter: int
+    stats: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def gap(self) -> float:
+        """Duality gap, ``primal_objective - dual_objective``."""
+        return self.primal_objective - self.dual_objective
+
+    @property
+    def relative_gap(self) -> float:
+        """The gap divided by ``max(1, |dual_objective|)``."""
+        return self.gap / max(1.0, abs(self.dual_objective))
+
+
+def zero_solution(n: int) -> Solution:
+    """The solution of a problem of n rows whose weights are all zero: every offset is optimal."""
+    zero = np.zeros(n)
+    return Solution(
+        primal=WSVMPrimal(0.0, (-np.inf, np.inf), zero),
+        dual=WSVMDual(zero, zero),
+        primal_objective=0.0,
+        dual_objective=0.0,
+        violation=0.0,
+        status=Status.OPTIMAL,
+        n_iter=1,
+    )

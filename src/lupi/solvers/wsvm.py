@@ -1,0 +1,256 @@
+"""The fast solver of the weighted SVM.
+
+Problem
+    eq:svmw_dual in signed variables a = y alpha (see ``_core/wsvm.hpp``).
+Method
+    1. Two-variable descent over cached kernel rows, after one sweep in working sets
+       (``_core/wsvm.cpp``); rows in float32 on large problems.
+    2. An active-set finish in float64 (``_core/active_set.cpp``) that ends at the exact optimum;
+       always on small problems, and wherever it costs less than the descent or `tol` asks for it.
+    3. The certificate, in float64, from alpha alone. If it does not confirm `tol` (float32 rows lose
+       some digits), its residuals start another round.
+Stopping rule
+    The certificate's violation is at most `tol`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import scipy.linalg as la
+
+from .._core import core
+from ..certificates import WSVMCertificate, wsvm_certificate
+from ..problems import Vector, WSVMProblem
+from ..solution import Solution, Status, WSVMDual, WSVMPrimal
+from ..threads import n_threads
+
+# Up to here the whole kernel fits in fast memory in float64 and one call does everything.
+_SMALL = 1000
+# The finish aims here: well below the 1e-9 that repeated rows and weights need to agree to 1e-7.
+_POLISH_TOL = 1e-10
+# Free variables up to which the finish costs less than the descent before it.
+_CHEAP_POLISH = 400
+# Below this float32 rows cannot steer the descent.
+_SINGLE_TOL = 1e-5
+# Bound on the steps when max_iter is -1: far above any problem seen, so that time is finite.
+_MANY_STEPS = 10_000_000
+
+
+def solve(
+    problem: WSVMProblem,
+    init: Solution | None = None,
+    *,
+    tol: float = 1e-3,
+    max_iter: int = -1,
+    cache_size: float = 1000.0,
+    verbose: int = 0,
+) -> Solution:
+    """Solve the weighted SVM to a KKT violation of at most `tol`.
+
+    Parameters
+    ----------
+    problem : WSVMProblem
+    init : Solution, optional
+        A start; its alpha is cut to this problem's bounds and balanced.
+    tol : float
+        Largest KKT violation, in units of the decision function.
+    max_iter : int
+        Bound on the two-variable steps; -1: a generous one.
+    cache_size : float
+        MB for kernel rows and factorisations.
+    verbose : int
+        Positive: print the progress.
+
+    Returns
+    -------
+    Solution
+    """
+    n, y = problem.n, problem.y
+    limit = float(cache_size) * 1e6
+    if 2 * 4 * n > limit:
+        raise ValueError(
+            f"cache_size={cache_size} MB is too small for two kernel rows of {n} entries; "
+            f"at least {8 * n / 1e6:.3g} MB are needed."
+        )
+    signed_c = y * problem.c
+    lo, hi = np.minimum(signed_c, 0.0), np.maximum(signed_c, 0.0)
+    max_steps = max_iter if max_iter >= 0 else max(_MANY_STEPS, 100 * n)
+    if init is None:
+        a, v = np.zeros(n), y.copy()
+    else:
+        a = feasible_start(y, problem.c, init.dual.alpha)
+        v = y - problem.kernel.dot(a)
+
+    if n <= _SMALL and 16 * n * n <= limit:
+        steps, _, polish_steps, indefinite = core.wsvm_small(
+            problem.kernel.handle,
+            y,
+            lo,
+            hi,
+            a,
+            v,
+            tol,
+            max_steps,
+            min(tol, _POLISH_TOL),
+            10 * n + 100,
+        )
+        if verbose:
+            print(f"[lupi] {steps} steps, {polish_steps} active-set iterations")
+        stats = {"polish": polish_steps}
+        certificate = _certify(problem, a)
+    else:
+        steps, indefinite, stats, certificate = _large(
+            problem, lo, hi, a, v, init is not None, tol, max_steps, limit, verbose
+        )
+
+    if certificate.violation <= tol:
+        status = Status.OPTIMAL
+    elif steps >= max_steps:
+        status = Status.MAX_ITER
+    elif certificate.violation <= 1e3 * certificate.rounding:
+        status = Status.AT_PRECISION
+    else:
+        status = Status.MAX_ITER
+    if indefinite or not (problem.kernel.is_psd or _is_psd_on_support(problem, a, limit)):
+        status = Status.INDEFINITE
+    alpha = np.abs(a)
+    if verbose:
+        print(
+            f"[lupi] {status.value}: objective {certificate.dual_objective:.9g}, "
+            f"gap {certificate.primal_objective - certificate.dual_objective:.3g}, "
+            f"violation {certificate.violation:.3g}"
+        )
+    return Solution(
+        primal=WSVMPrimal(certificate.b, certificate.b_interval, certificate.slack),
+        dual=WSVMDual(alpha, problem.c - alpha),
+        primal_objective=certificate.primal_objective,
+        dual_objective=certificate.dual_objective,
+        violation=certificate.violation,
+        status=status,
+        n_iter=max(1, steps),
+        stats=stats,
+    )
+
+
+def _large(
+    problem: WSVMProblem,
+    lo: Vector,
+    hi: Vector,
+    a: Vector,
+    v: Vector,
+    warm: bool,
+    tol: float,
+    max_steps: int,
+    limit: float,
+    verbose: int,
+) -> tuple[int, bool, dict[str, float], WSVMCertificate]:
+    """Descent, finish and certificate in rounds; `a` is updated in place."""
+    n, y, handle = problem.n, problem.y, problem.kernel.handle
+    threads = n_threads(float(n) * n)
+    report: Callable[[int, float], None] | None = None
+    if verbose:
+
+        def report(steps: int, violation: float) -> None:
+            print(f"[lupi] {steps:9d} steps, violation {violation:.3e}", flush=True)
+
+    # The finish needs a square of the free variables beside the rows: they share cache_size.
+    largest_polish = int(np.sqrt(0.5 * limit / 8))
+    steps = polish_steps = rows = rounds = 0
+    indefinite = False
+    single = tol >= _SINGLE_TOL
+    target, previous = tol, np.inf
+    cache = None
+    while True:
+        rounds += 1
+        if cache is None:
+            width = 4 if single else 8
+            cache = core.row_cache(handle, max(2, min(n, int(limit // (width * n)))), single)
+        more, _ = core.wsvm_descend(
+            cache,
+            y,
+            lo,
+            hi,
+            a,
+            v,
+            target,
+            max_steps - steps,
+            not warm and rounds == 1,
+            threads,
+            report,
+        )
+        steps += more
+        rows = max(rows, cache.computed)
+        free = int(np.count_nonzero((a > lo) & (a < hi)))
+        exact = tol < _SINGLE_TOL and free <= largest_polish
+        if (free <= _CHEAP_POLISH or exact) and steps < max_steps:
+            if not single and exact:
+                cache = None  # make room
+            _, more, indefinite, _ = core.wsvm_polish(
+                handle, y, lo, hi, a, v, min(tol, _POLISH_TOL), largest_polish if exact else _CHEAP_POLISH,
+                200, threads,
+            )  # fmt: skip
+            polish_steps += more
+        certificate = _certify(problem, a)
+        if certificate.violation <= tol or steps >= max_steps or indefinite:
+            break
+        if certificate.violation > 0.5 * previous:
+            # Another round brought little: from here on rows in double, then give up.
+            if not single:
+                break
+            single, cache = False, None
+            previous = np.inf
+        else:
+            previous = certificate.violation
+        v[:] = certificate.residual
+        target = 0.5 * tol
+    return steps, indefinite, {"polish": polish_steps, "rows": rows, "rounds": rounds}, certificate
+
+
+def _certify(problem: WSVMProblem, a: Vector) -> WSVMCertificate:
+    """Certificate of y a; entries within rounding of a bound are first put on it, in place.
+
+    Weights such as 0.1 + 0.2 against 0.3 leave a variable 1e-17 short of its bound, which would make
+    a unique offset out of an interval.
+    """
+    alpha = np.abs(a)
+    near = 1e-15 * float(alpha.sum())
+    short = problem.c - alpha
+    close = (short <= near) & (short > 0) & (alpha > 0)
+    if close.any():
+        alpha = np.where(close, problem.c, alpha)
+    close = (alpha <= near) & (alpha > 0)
+    if close.any():
+        alpha = np.where(close & (alpha < problem.c), 0.0, alpha)
+    np.multiply(problem.y, alpha, out=a)
+    return wsvm_certificate(problem, alpha)
+
+
+def _is_psd_on_support(problem: WSVMProblem, a: Vector, limit: float) -> bool:
+    """Whether the kernel among the support vectors is positive semidefinite, up to rounding."""
+    support = a.nonzero()[0]
+    if len(support) == 0 or 8.0 * len(support) ** 2 > limit:
+        return True
+    K = problem.kernel.block(support)
+    # Adding 1 b' + b 1' does not change the problem on sum(a) = 0: test on that subspace.
+    mean = K.mean(axis=0)
+    K = K - mean - mean[:, None] + mean.mean()
+    K[np.diag_indices_from(K)] += 1e-9 * max(1e-300, float(np.abs(K.diagonal()).max()))
+    try:
+        la.cholesky(K, lower=True, overwrite_a=True, check_finite=False)
+    except la.LinAlgError:
+        return False
+    return True
+
+
+def feasible_start(y: Vector, c: Vector, alpha: Vector) -> Vector:
+    """The signed start closest in spirit to alpha: cut to [0, c], the heavier class scaled down."""
+    alpha = np.clip(alpha, 0.0, c)
+    positive = y > 0
+    up, down = float(alpha[positive].sum()), float(alpha[~positive].sum())
+    if up > down:
+        alpha[positive] *= down / up
+    elif down > up:
+        alpha[~positive] *= up / down
+    return y * alpha

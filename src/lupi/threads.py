@@ -1,0 +1,28 @@
+"""How many threads the core may use."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import joblib
+from threadpoolctl import ThreadpoolController
+
+# Below this many kernel evaluations starting a thread costs more than it brings.
+_WORTH_A_THREAD = 500_000
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+def n_threads(kernel_evaluations: float) -> int:
+    """Threads for work of this size: at most the processors, and at most what BLAS may use.
+
+    So ``threadpoolctl.threadpool_limits``, ``OMP_NUM_THREADS`` and joblib's rules for nested
+    parallelism hold for this library too. The result of a solve does not depend on the number.
+    """
+    if kernel_evaluations < _WORTH_A_THREAD:
+        return 1
+    limits = [lib["num_threads"] for lib in _controller().info() if lib["user_api"] == "blas"]
+    return max(1, min([joblib.cpu_count(), *limits]))
