@@ -20,8 +20,8 @@ class WSVMCertificate:
     Attributes
     ----------
     primal_objective, dual_objective : float
-        Values of the feasible primal point (w from alpha, the best offset b for this w, slack = hinge
-        loss) and of alpha. Their difference bounds the distance of both to the optimum.
+        Values of the feasible primal point (w from alpha, the best offset b for this w, slack =
+        hinge loss) and of alpha. Their difference bounds the distance of both to the optimum.
     violation : float
         max v (alpha may rise) - min v (alpha may fall) with v = y - <w, z>, at least 0: the largest
         KKT violation in units of the decision function.
@@ -30,7 +30,8 @@ class WSVMCertificate:
     b : float
         The offset.
     b_interval : (float, float)
-        All optimal offsets (thm:svmw_unique); a point unless no alpha is strictly between its bounds.
+        All optimal offsets (thm:svmw_unique); a point unless no alpha is strictly between its
+        bounds.
     slack : ndarray of shape (n,)
         Hinge losses.
     residual : ndarray of shape (n,)
@@ -108,7 +109,9 @@ def choose_offset(
     return b, (b, b)
 
 
-def wsvm_certificate(problem: WSVMProblem, alpha: Vector) -> WSVMCertificate:
+def wsvm_certificate(
+    problem: WSVMProblem, alpha: Vector, expansion: Vector | None = None
+) -> WSVMCertificate:
     """The certificate of a dual point, from the problem and alpha alone.
 
     Parameters
@@ -116,6 +119,8 @@ def wsvm_certificate(problem: WSVMProblem, alpha: Vector) -> WSVMCertificate:
     problem : WSVMProblem
     alpha : ndarray of shape (n,)
         Feasible for eq:svmw_dual: 0 <= alpha <= c and y'alpha = 0 up to rounding.
+    expansion : ndarray of shape (n,), optional
+        K (y alpha), where it was computed in float64 already; it is the costly part.
 
     Returns
     -------
@@ -123,7 +128,8 @@ def wsvm_certificate(problem: WSVMProblem, alpha: Vector) -> WSVMCertificate:
     """
     y, c = problem.y, problem.c
     signed = y * alpha
-    expansion = problem.kernel.dot(signed)  # <w, z_i>
+    if expansion is None:
+        expansion = problem.kernel.dot(signed)  # <w, z_i>
     squared_norm = float(signed @ expansion)
     residual = y - expansion
     lower, upper, violation = offset_range(residual, y, alpha, c)

@@ -59,6 +59,7 @@ class KernelSpec:
             core.kernel(core_points, self.name, self.gamma, self.degree, self.coef0),
             n=X.shape[0],
             is_psd=self.is_psd,
+            is_rbf=self.name == "rbf",
         )
 
     def cross(self, X: Any, Z: Any) -> NDArray[np.float64]:
@@ -107,14 +108,17 @@ class KernelMatrix:
         Rows.
     is_psd : bool
         Whether it is known to be positive semidefinite.
+    is_rbf : bool
+        Whether its values are those of the rbf kernel, in [0, 1].
     """
 
-    __slots__ = ("handle", "is_psd", "n")
+    __slots__ = ("handle", "is_psd", "is_rbf", "n")
 
-    def __init__(self, handle: Any, *, n: int, is_psd: bool) -> None:
+    def __init__(self, handle: Any, *, n: int, is_psd: bool, is_rbf: bool = False) -> None:
         self.handle = handle
         self.n = n
         self.is_psd = is_psd
+        self.is_rbf = is_rbf
 
     def dot(self, a: NDArray[np.float64]) -> NDArray[np.float64]:
         """K @ a in float64, from the columns where a is not zero."""

@@ -15,8 +15,8 @@ Vector = NDArray[np.float64]
 class Status(Enum):
     """How a solve ended; decided by the certificate, never by the iteration alone.
 
-    ``status.converged`` tells whether the certificate reached what was asked, ``status.advice`` what
-    happened and what to try.
+    ``status.converged`` tells whether the certificate reached what was asked, ``status.advice``
+    what happened and what to try.
     """
 
     OPTIMAL = "optimal"
@@ -46,9 +46,9 @@ _ADVICE = {
         "(for example with StandardScaler), decrease C, or loosen tol."
     ),
     Status.INDEFINITE: (
-        "The kernel is not positive semidefinite on the training rows, so the problem is not convex: "
-        "the point found is stationary at best, and the duality gap is not a bound. Use another "
-        "kernel, or make this one positive semidefinite (add a constant to its diagonal)."
+        "The kernel is not positive semidefinite on the training rows, so the problem is not "
+        "convex: the point found is stationary at best, and the duality gap is not a bound. Use "
+        "another kernel, or make this one positive semidefinite (add a constant to its diagonal)."
     ),
 }
 

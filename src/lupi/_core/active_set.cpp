@@ -89,7 +89,7 @@ PolishResult wsvm_polish(const Kernel& kernel, const double* gram, const Box& bo
         for (i64 j = 0; j < n; ++j) out[j] -= x * g[j];
       }
     } else {
-      kernel.combine(idx, m, coef, 1, change.data(), pool, check);
+      kernel.combine(idx, m, coef, change.data(), pool, check);
       for (i64 j = 0; j < n; ++j) out[j] -= change[std::size_t(j)];
     }
   };

@@ -118,10 +118,16 @@ struct PyKernel {
   nb::object keep;
 };
 
-// A cache in either precision; exactly one pointer is set.
+// A cache of rows stored as q16, float or double; exactly one pointer is set.
 struct PyRowCache {
-  std::unique_ptr<RowCache<float>> f32;
-  std::unique_ptr<RowCache<double>> f64;
+  std::unique_ptr<RowCache<q16>> half;
+  std::unique_ptr<RowCache<float>> single;
+  std::unique_ptr<RowCache<double>> full;
+
+  template <class F>
+  auto visit(F&& f) const {
+    return half ? f(*half) : single ? f(*single) : f(*full);
+  }
 };
 
 void expect_length(i64 have, i64 want, const char* name) {
@@ -186,7 +192,7 @@ NB_MODULE(_core_ext, m) {
              check_indices(idx, k.kernel->n());
              released([&](const Check& check) {
                Pool pool(threads);
-               k.kernel->combine(idx.data(), i64(idx.shape(0)), coef.data(), 1, out.data(), pool,
+               k.kernel->combine(idx.data(), i64(idx.shape(0)), coef.data(), out.data(), pool,
                                  check);
              });
            },
@@ -247,25 +253,30 @@ NB_MODULE(_core_ext, m) {
 
   nb::class_<PyRowCache>(m, "RowCache")
       .def_prop_ro("capacity",
-                   [](const PyRowCache& c) { return c.f32 ? c.f32->capacity() : c.f64->capacity(); })
+                   [](const PyRowCache& c) { return c.visit([](auto& x) { return x.capacity(); }); })
       .def_prop_ro("computed",
-                   [](const PyRowCache& c) { return c.f32 ? c.f32->computed() : c.f64->computed(); });
+                   [](const PyRowCache& c) { return c.visit([](auto& x) { return x.computed(); }); });
   m.def("row_cache",
-        [](const PyKernel& kernel, i64 capacity, bool single) {
+        [](const PyKernel& kernel, i64 capacity, int bytes) {
           PyRowCache cache;
-          if (single)
-            cache.f32 = std::make_unique<RowCache<float>>(*kernel.kernel, capacity);
-          else
-            cache.f64 = std::make_unique<RowCache<double>>(*kernel.kernel, capacity);
+          if (bytes == 2) {
+            if (kernel.kernel->params().kind != KernelKind::rbf)
+              throw nb::value_error("rows of 2 bytes are for the rbf kernel only");
+            cache.half = std::make_unique<RowCache<q16>>(*kernel.kernel, capacity);
+          } else if (bytes == 4) {
+            cache.single = std::make_unique<RowCache<float>>(*kernel.kernel, capacity);
+          } else {
+            cache.full = std::make_unique<RowCache<double>>(*kernel.kernel, capacity);
+          }
           return cache;
         },
-        "kernel"_a, "capacity"_a, "single"_a, nb::keep_alive<0, 1>());
+        "kernel"_a, "capacity"_a, "bytes"_a, nb::keep_alive<0, 1>());
 
   // (steps, violation)
   m.def("wsvm_descend",
         [](PyRowCache& cache, InF64 y, InF64 lo, InF64 hi, InOutF64 a, InOutF64 v, double tol,
            i64 max_steps, bool sweep, int threads, nb::object report) {
-          const i64 n = cache.f32 ? cache.f32->kernel().n() : cache.f64->kernel().n();
+          const i64 n = cache.visit([](auto& x) { return x.kernel().n(); });
           const Box box = make_box(n, y, lo, hi, a, v);
           DescentOptions options;
           options.tol = tol;
@@ -282,8 +293,9 @@ NB_MODULE(_core_ext, m) {
           };
           const DescentResult r = released([&](const Check& check) {
             Pool pool(threads);
-            return cache.f32 ? wsvm_descend(*cache.f32, box, a.data(), v.data(), options, pool, check, tell)
-                             : wsvm_descend(*cache.f64, box, a.data(), v.data(), options, pool, check, tell);
+            return cache.visit([&](auto& rows) {
+              return wsvm_descend(rows, box, a.data(), v.data(), options, pool, check, tell);
+            });
           });
           return std::make_tuple(r.steps, r.violation);
         },

@@ -6,10 +6,9 @@
 
 namespace lupi {
 
-#define LUPI_DECLARE(isa)          \
-  namespace isa {                  \
-  extern const Loops<float> f32;   \
-  extern const Loops<double> f64;  \
+#define LUPI_DECLARE(isa)        \
+  namespace isa {                \
+  extern const AllLoops loops;   \
   }
 LUPI_DECLARE(baseline)
 #ifdef LUPI_X86
@@ -21,8 +20,7 @@ namespace {
 
 struct Choice {
   const char* name;
-  const Loops<float>* f32;
-  const Loops<double>* f64;
+  const AllLoops* loops;
 };
 
 Choice choose() {
@@ -33,12 +31,13 @@ Choice choose() {
   __builtin_cpu_init();
   const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
   const bool has_avx512 = has_avx2 && __builtin_cpu_supports("avx512f") &&
-                          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-  if (has_avx512 && allowed("avx512")) return {"avx512", &avx512::f32, &avx512::f64};
-  if (has_avx2 && (allowed("avx2") || allowed("avx512"))) return {"avx2", &avx2::f32, &avx2::f64};
+                          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+                          __builtin_cpu_supports("avx512bw");
+  if (has_avx512 && allowed("avx512")) return {"avx512", &avx512::loops};
+  if (has_avx2 && (allowed("avx2") || allowed("avx512"))) return {"avx2", &avx2::loops};
 #endif
   (void)allowed;
-  return {"baseline", &baseline::f32, &baseline::f64};
+  return {"baseline", &baseline::loops};
 }
 
 const Choice& chosen() {
@@ -48,8 +47,7 @@ const Choice& chosen() {
 
 }  // namespace
 
-const Loops<float>& loops_f32() { return *chosen().f32; }
-const Loops<double>& loops_f64() { return *chosen().f64; }
+const AllLoops& all_loops() { return *chosen().loops; }
 const char* isa_name() { return chosen().name; }
 
 }  // namespace lupi

@@ -171,17 +171,17 @@ std::vector<i64> all_indices(i64 n) {
   return idx;
 }
 
-// For every tile of (left, panels [begin, end) of right): visit(q, p, tile).
+// For every tile of (left panels [0, last), right panels [begin, end)): visit(q, p, tile).
 template <class R, class Visit>
 void for_tiles(const LeftPanels<R>& left, const Points<R>& right, const KernelParams& params,
-               i64 begin, i64 end, Visit&& visit) {
+               i64 begin, i64 end, i64 last, Visit&& visit) {
   const Loops<R>& ops = loops<R>();
   alignas(64) R tile[tile_rows * 64];
-  const std::vector<R> no_norms(std::size_t(ops.width), R(0));
+  alignas(64) static const R no_norms[64] = {};
   for (i64 p = begin; p < end; ++p)
-    for (i64 q = 0; q < left.count; ++q) {
+    for (i64 q = 0; q < last; ++q) {
       right.dots(left.data.data() + q * left.stride, p, tile);
-      const R* nb = right.norms() ? right.norms() + p * ops.width : no_norms.data();
+      const R* nb = right.norms() ? right.norms() + p * ops.width : no_norms;
       ops.finish(tile, left.norms.data() + q * tile_rows, nb, params);
       visit(q, p, tile);
     }
@@ -198,7 +198,7 @@ void combine_panels(const LeftPanels<R>& left, const Points<R>& right, const Ker
   std::vector<double> sums(std::size_t(n_coef * ops.width));
   for (i64 p = begin; p < end; ++p) {
     std::fill(sums.begin(), sums.end(), 0.0);
-    for_tiles(left, right, params, p, p + 1, [&](i64 q, i64, const R* tile) {
+    for_tiles(left, right, params, p, p + 1, left.count, [&](i64 q, i64, const R* tile) {
       for (i64 c = 0; c < n_coef; ++c)
         ops.combine(tile, coef + c * stride + q * tile_rows, sums.data() + c * ops.width);
     });
@@ -264,7 +264,7 @@ void for_query_slices(const PointView& query, bool with_norms, Pool& pool, i64 p
 }  // namespace
 
 void cross_combine(const PointView& basis, const PointView& query, const KernelParams& params,
-                   const double* coef, i64 n_coef, double* out, Pool& pool, const Check& check) {
+               const double* coef, i64 n_coef, double* out, Pool& pool, const Check& check) {
   const bool with_norms = params.kind == KernelKind::rbf;
   const Points<double> points(basis, with_norms, &pool);
   const auto idx = all_indices(basis.n);
@@ -291,7 +291,7 @@ void cross_kernel(const PointView& basis, const PointView& query, const KernelPa
   for_query_slices(
       query, with_norms, pool, step, check, [&](const Points<double>& part, i64 first) {
         pool.run(part.panels(), [&](i64 begin, i64 end) {
-          for_tiles(left, part, params, begin, end, [&](i64 q, i64 p, const double* tile) {
+          for_tiles(left, part, params, begin, end, left.count, [&](i64 q, i64 p, const double* tile) {
             const i64 j0 = first + p * width;
             const i64 count = std::min<i64>(width, query.n - j0);
             const i64 rows = std::min<i64>(tile_rows, basis.n - q * tile_rows);
@@ -315,18 +315,19 @@ const Points<double>& Kernel::points<double>(Pool* pool) const {
   return *f64_;
 }
 
-template <class R>
+template <class S>
 i64 Kernel::padded_n() const {
-  const i64 width = loops<R>().width;
+  const i64 width = loops<Real<S>>().width;
   return (n_ + width - 1) / width * width;
 }
 
-template <class R>
-void Kernel::rows(const i64* idx, i64 m, R* const* out, Pool& pool) const {
+template <class S>
+void Kernel::rows(const i64* idx, i64 m, S* const* out, Pool& pool) const {
+  using R = Real<S>;
   if (is_gram()) {
     pool.run(m, [&](i64 begin, i64 end) {
       for (i64 r = begin; r < end; ++r)
-        for (i64 j = 0; j < n_; ++j) out[r][j] = R(gram_[idx[r] * n_ + j]);
+        for (i64 j = 0; j < n_; ++j) out[r][j] = S(gram_[idx[r] * n_ + j]);
     });
     return;
   }
@@ -334,10 +335,11 @@ void Kernel::rows(const i64* idx, i64 m, R* const* out, Pool& pool) const {
   const LeftPanels<R> left(right, idx, m);
   const int width = loops<R>().width;
   pool.run(right.panels(), [&](i64 begin, i64 end) {
-    for_tiles(left, right, params_, begin, end, [&](i64 q, i64 p, const R* tile) {
+    for_tiles(left, right, params_, begin, end, left.count, [&](i64 q, i64 p, const R* tile) {
       const i64 rows = std::min<i64>(tile_rows, m - q * tile_rows);
-      for (i64 i = 0; i < rows; ++i)
-        std::copy_n(tile + i * width, width, out[q * tile_rows + i] + p * width);
+      S* to[tile_rows];
+      for (i64 i = 0; i < rows; ++i) to[i] = out[q * tile_rows + i] + p * width;
+      row_loops<S>().put(tile, to, rows);
     });
   });
 }
@@ -379,7 +381,7 @@ void Kernel::square_block(const i64* idx, i64 m, R* out, i64 ld, Pool& pool) con
   const LeftPanels<R> left(part, all.data(), m);
   const int width = loops<R>().width;
   pool.run(part.panels(), [&](i64 begin, i64 end) {
-    for_tiles(left, part, params_, begin, end, [&](i64 q, i64 p, const R* tile) {
+    for_tiles(left, part, params_, begin, end, left.count, [&](i64 q, i64 p, const R* tile) {
       const i64 rows = std::min<i64>(tile_rows, m - q * tile_rows);
       const i64 count = std::min<i64>(width, m - p * width);
       for (i64 i = 0; i < rows; ++i)
@@ -388,33 +390,92 @@ void Kernel::square_block(const i64* idx, i64 m, R* out, i64 ld, Pool& pool) con
   });
 }
 
-void Kernel::combine(const i64* idx, i64 m, const double* coef, i64 n_coef, double* out, Pool& pool,
+namespace {
+
+// out[r] = sum_k coef[k] k(x_r, x_k) among the points themselves, each pair evaluated once.
+//
+// Right panel p meets the left panels up to its own points. A tile adds to its columns, and, if it
+// lies off the diagonal, to its rows too. Row sums of different right panels fall on the same
+// entries, so panels go in groups with sums of their own, which are added up in the order of the
+// groups: the result does not depend on the number of threads.
+void combine_symmetric(const Points<double>& part, const KernelParams& params, const double* coef,
+                       double* out, Pool& pool, const Check& check) {
+  const Loops<double>& ops = loops<double>();
+  const i64 m = part.n(), width = ops.width, panels = part.panels(), padded = panels * width;
+  const auto all = all_indices(m);
+  const LeftPanels<double> left(part, all.data(), m);
+  std::vector<double> a(std::size_t(padded), 0.0), columns(std::size_t(padded), 0.0);
+  std::copy_n(coef, m, a.data());
+  const i64 groups = std::min<i64>(panels, std::max<i64>(16, m / 256)), at_once = pool.threads();
+  std::vector<double> sums(std::size_t(at_once * padded)), total(std::size_t(padded), 0.0);
+  for (i64 first = 0; first < groups; first += at_once) {
+    check();
+    const i64 count = std::min(at_once, groups - first);
+    std::fill(sums.begin(), sums.end(), 0.0);
+    pool.run(count, [&](i64 begin, i64 end) {
+      for (i64 g = begin; g < end; ++g) {
+        double* rows = sums.data() + g * padded;
+        for (i64 p = first + g; p < panels; p += groups) {  // every group gets short and long ones
+          const i64 last = std::min(left.count, ((p + 1) * width + tile_rows - 1) / tile_rows);
+          for_tiles(left, part, params, p, p + 1, last, [&](i64 q, i64, const double* tile) {
+            ops.combine(tile, a.data() + q * tile_rows, columns.data() + p * width);
+            if ((q + 1) * tile_rows <= p * width)
+              ops.combine_rows(tile, a.data() + p * width, rows + q * tile_rows);
+          });
+        }
+      }
+    });
+    for (i64 g = 0; g < count; ++g)
+      for (i64 r = 0; r < m; ++r) total[std::size_t(r)] += sums[std::size_t(g * padded + r)];
+  }
+  for (i64 r = 0; r < m; ++r) out[r] = columns[std::size_t(r)] + total[std::size_t(r)];
+}
+
+}  // namespace
+
+void Kernel::combine(const i64* idx, i64 m, const double* coef, double* out, Pool& pool,
                      const Check& check) const {
   if (is_gram()) {
     pool.run(n_, [&](i64 begin, i64 end) {
-      for (i64 c = 0; c < n_coef; ++c) {
-        double* o = out + c * n_;
-        std::fill(o + begin, o + end, 0.0);
-        for (i64 r = 0; r < m; ++r) {
-          const double x = coef[c * m + r];
-          const double* g = gram_ + idx[r] * n_;
-          for (i64 j = begin; j < end; ++j) o[j] += x * g[j];
-        }
+      std::fill(out + begin, out + end, 0.0);
+      for (i64 r = 0; r < m; ++r) {
+        const double x = coef[r];
+        const double* g = gram_ + idx[r] * n_;
+        for (i64 j = begin; j < end; ++j) out[j] += x * g[j];
       }
     });
     return;
   }
-  const Points<double>& right = points<double>(&pool);
-  const LeftPanels<double> left(right, idx, m);
-  const auto padded = pad_coef(coef, n_coef, m);
+  const Points<double>& all = points<double>(&pool);
+  const auto padded = pad_coef(coef, 1, m);
   const i64 step = panels_per_check(m, d(), loops<double>().width, pool.threads());
-  for (i64 first = 0; first < right.panels(); first += step) {
-    check();
-    const i64 last = std::min(right.panels(), first + step);
-    pool.run(last - first, [&](i64 begin, i64 end) {
-      combine_panels(left, right, params_, padded.data(), n_coef, first + begin, first + end, 0, n_,
-                     out);
-    });
+  auto combine_with = [&](const LeftPanels<double>& left, const Points<double>& right, double* to) {
+    for (i64 first = 0; first < right.panels(); first += step) {
+      check();
+      const i64 last = std::min(right.panels(), first + step);
+      pool.run(last - first, [&](i64 begin, i64 end) {
+        combine_panels(left, right, params_, padded.data(), 1, first + begin, first + end, 0,
+                       right.n(), to);
+      });
+    }
+  };
+  if (4 * m < n_ || m < 256) {  // few columns: symmetry among them saves nothing
+    combine_with(LeftPanels<double>(all, idx, m), all, out);
+    return;
+  }
+  std::vector<char> inside(std::size_t(n_), 0);
+  for (i64 r = 0; r < m; ++r) inside[std::size_t(idx[r])] = 1;
+  std::vector<i64> rest;
+  for (i64 i = 0; i < n_; ++i)
+    if (!inside[std::size_t(i)]) rest.push_back(i);
+  std::vector<double> values(std::size_t(std::max<i64>(m, i64(rest.size()))));
+  const Points<double> part = all.subset(idx, m);
+  combine_symmetric(part, params_, coef, values.data(), pool, check);
+  for (i64 r = 0; r < m; ++r) out[idx[r]] = values[std::size_t(r)];
+  if (!rest.empty()) {
+    combine_with(LeftPanels<double>(all, idx, m), all.subset(rest.data(), i64(rest.size())),
+                 values.data());
+    for (std::size_t r = 0; r < rest.size(); ++r) out[rest[r]] = values[r];
   }
 }
 
@@ -437,16 +498,16 @@ Buffer<R>::~Buffer() {
   std::free(data_);
 }
 
-template <class R>
-RowCache<R>::RowCache(const Kernel& kernel, i64 capacity)
-    : kernel_(kernel), capacity_(std::min(capacity, kernel.n())), stride_(kernel.padded_n<R>()),
+template <class S>
+RowCache<S>::RowCache(const Kernel& kernel, i64 capacity)
+    : kernel_(kernel), capacity_(std::min(capacity, kernel.n())), stride_(kernel.padded_n<S>()),
       storage_(std::size_t(capacity_) * std::size_t(stride_)), row_(std::size_t(kernel.n()), nullptr),
       last_used_(std::size_t(kernel.n()), 0) {
   for (i64 s = capacity_; s-- > 0;) free_slots_.push_back(s);
 }
 
-template <class R>
-void RowCache<R>::ensure(const i64* idx, i64 m, Pool& pool) {
+template <class S>
+void RowCache<S>::ensure(const i64* idx, i64 m, Pool& pool) {
   if (m > capacity_) throw std::logic_error("RowCache::ensure: more rows than the cache holds");
   std::vector<i64> missing;
   for (i64 r = 0; r < m; ++r)
@@ -471,28 +532,26 @@ void RowCache<R>::ensure(const i64* idx, i64 m, Pool& pool) {
     }
     at_hand_.erase(at_hand_.begin(), at_hand_.begin() + victims);
   }
-  std::vector<R*> where;
+  std::vector<S*> where;
   for (i64 i : missing) {
     where.push_back(storage_.data() + free_slots_.back() * stride_);
     free_slots_.pop_back();
     row_[std::size_t(i)] = where.back();
     at_hand_.push_back(i);
   }
-  if (!missing.empty()) kernel_.rows<R>(missing.data(), i64(missing.size()), where.data(), pool);
+  if (!missing.empty()) kernel_.rows<S>(missing.data(), i64(missing.size()), where.data(), pool);
   computed_ += i64(missing.size());
 }
 
 template class Points<float>;
 template class Points<double>;
-template i64 Kernel::padded_n<float>() const;
-template i64 Kernel::padded_n<double>() const;
-template void Kernel::rows<float>(const i64*, i64, float* const*, Pool&) const;
-template void Kernel::rows<double>(const i64*, i64, double* const*, Pool&) const;
 template void Kernel::square_block<float>(const i64*, i64, float*, i64, Pool&) const;
 template void Kernel::square_block<double>(const i64*, i64, double*, i64, Pool&) const;
 template class Buffer<float>;
 template class Buffer<double>;
+template class Buffer<q16>;
 template class RowCache<float>;
 template class RowCache<double>;
+template class RowCache<q16>;
 
 }  // namespace lupi

@@ -69,18 +69,18 @@ class Kernel {
   template <class R>
   const Points<R>& points(Pool* pool = nullptr) const;
 
-  // out[r][0..n) = k(x_idx[r], .). out rows need room for `padded_n` values.
-  template <class R>
-  void rows(const i64* idx, i64 m, R* const* out, Pool& pool) const;
-  template <class R>
+  // out[r][0..n) = k(x_idx[r], .), stored as S. out rows need room for `padded_n` values.
+  template <class S>
+  void rows(const i64* idx, i64 m, S* const* out, Pool& pool) const;
+  template <class S>
   i64 padded_n() const;
   // diag[i] = k(x_i, x_i)
   void diagonal(double* diag) const;
   // out (m, ld), row-major: the kernel among the points idx; columns beyond m stay as they are.
   template <class R>
   void square_block(const i64* idx, i64 m, R* out, i64 ld, Pool& pool) const;
-  // out[c * n + j] = sum_r coef[c * m + r] k(x_idx[r], x_j) over all j, in double.
-  void combine(const i64* idx, i64 m, const double* coef, i64 n_coef, double* out, Pool& pool,
+  // out[j] = sum_r coef[r] k(x_idx[r], x_j) over all j, in double; idx without repeats.
+  void combine(const i64* idx, i64 m, const double* coef, double* out, Pool& pool,
                const Check& check) const;
 
  private:
@@ -113,8 +113,8 @@ class Buffer {
   R* data_;
 };
 
-// Some rows of a kernel in precision R, never more than `capacity` of them.
-template <class R>
+// Some rows of a kernel, stored as S, never more than `capacity` of them.
+template <class S>
 class RowCache {
  public:
   RowCache(const Kernel& kernel, i64 capacity);
@@ -122,8 +122,8 @@ class RowCache {
   // there is no room the rows that were used longest ago go.
   void ensure(const i64* idx, i64 m, Pool& pool);
   // table()[i]: row i, or null. A row has padded_n() entries; those beyond n are of no meaning.
-  const R* const* table() const { return row_.data(); }
-  const R* row(i64 i) const { return row_[std::size_t(i)]; }
+  const S* const* table() const { return row_.data(); }
+  const S* row(i64 i) const { return row_[std::size_t(i)]; }
   i64* last_used() { return last_used_.data(); }  // to be written by the user of a row
   i64 capacity() const { return capacity_; }
   i64 computed() const { return computed_; }
@@ -132,8 +132,8 @@ class RowCache {
  private:
   const Kernel& kernel_;
   i64 capacity_, stride_, computed_ = 0;
-  Buffer<R> storage_;
-  std::vector<const R*> row_;
+  Buffer<S> storage_;
+  std::vector<const S*> row_;
   std::vector<i64> last_used_, at_hand_, free_slots_;
 };
 

@@ -178,39 +178,93 @@ void finish(R* tile, const R* na, const R* nb, const KernelParams& p) {
 }
 
 template <class R>
-void combine(const R* tile, const double* coef, double* out) {
-  for (int r = 0; r < width<R>; ++r) {
-    double s = 0;
-    for (int i = 0; i < tile_rows; ++i) s += coef[i] * double(tile[i * width<R> + r]);
-    out[r] += s;
+void combine(const R* tile, const R* coef, R* out) {
+  constexpr int w = vectors_per_panel, L = lanes<R>;
+  for (int j = 0; j < w; ++j) {
+    Vec<R> sum = load<R>(out + j * L);
+    for (int i = 0; i < tile_rows; ++i) sum += coef[i] * load<R>(tile + (i * w + j) * L);
+    store<R>(out + j * L, sum);
+  }
+}
+
+template <class R>
+void combine_rows(const R* tile, const R* coef, R* out) {
+  constexpr int w = vectors_per_panel, L = lanes<R>;
+  for (int i = 0; i < tile_rows; ++i) {
+    Vec<R> sum = {};
+    for (int j = 0; j < w; ++j) sum += load<R>(coef + j * L) * load<R>(tile + (i * w + j) * L);
+    R total = R(0);
+    for (int l = 0; l < L; ++l) total += sum[l];
+    out[i] += total;
   }
 }
 
 // ---------------------------------------------------------------------------------------------
+// Stored rows. `load_row` brings one vector of what is stored, as a real number q; the kernel value is
+// offset + scale * q.
 
-template <class R>
-void subtract_rows(const R* const* rows, const R* delta, i64 m, i64 begin, i64 end,
-                   double* __restrict v) {
+template <class S>
+struct Stored {
+  static constexpr Real<S> offset = 0, scale = 1;
+};
+template <>
+struct Stored<q16> {
+  static constexpr float offset = float(q16_offset), scale = float(q16_scale);
+};
+
+inline Vec<float> load_row(const float* p) { return load<float>(p); }
+inline Vec<double> load_row(const double* p) { return load<double>(p); }
+typedef q16 HalfVec __attribute__((vector_size(LUPI_VECTOR_BYTES / 2)));
+typedef q16 UnalignedHalfVec __attribute__((vector_size(LUPI_VECTOR_BYTES / 2), aligned(2), may_alias));
+inline Vec<float> load_row(const q16* p) {
+  const HalfVec x = *reinterpret_cast<const UnalignedHalfVec*>(p);
+  return __builtin_convertvector(__builtin_convertvector(x, IVec<float>), Vec<float>);
+}
+
+inline void store_row(float* p, Vec<float> x) { store<float>(p, x); }
+inline void store_row(double* p, Vec<double> x) { store<double>(p, x); }
+inline void store_row(q16* p, Vec<float> x) {
+  x = (x - float(q16_offset)) * 65534.0f;
+  x = x > 32767.0f ? splat<float>(32767.0f) : x;  // the exponential may exceed 1 by rounding
+  x = x + 12582912.0f;                            // to the nearest integer, in the low bits
+  const IVec<float> q = (IVec<float>)x - 0x4B400000;
+  *reinterpret_cast<UnalignedHalfVec*>(p) = __builtin_convertvector(q, HalfVec);
+}
+
+template <class S>
+void put(const Real<S>* tile, S* const* out, i64 rows) {
+  constexpr int w = vectors_per_panel, L = lanes<Real<S>>;
+  for (i64 i = 0; i < rows; ++i)
+    for (int j = 0; j < w; ++j) store_row(out[i] + j * L, load<Real<S>>(tile + (i * w + j) * L));
+}
+
+template <class S>
+void subtract(const S* const* rows, const Real<S>* delta, i64 m, i64 begin, i64 end,
+              double* __restrict v) {
+  using R = Real<S>;
   // Blocks of columns that stay in the first cache while all rows pass through them.
   constexpr i64 block = 1024;
   R acc[block];
+  R total = R(0);
+  for (i64 r = 0; r < m; ++r) total += delta[r];
   for (i64 j0 = begin; j0 < end; j0 += block) {
     const i64 nb = end - j0 < block ? end - j0 : block;
     for (i64 j = 0; j < nb; ++j) acc[j] = R(0);
     i64 r = 0;
     for (; r + 4 <= m; r += 4) {
-      const R *p0 = rows[r] + j0, *p1 = rows[r + 1] + j0, *p2 = rows[r + 2] + j0,
+      const S *p0 = rows[r] + j0, *p1 = rows[r + 1] + j0, *p2 = rows[r + 2] + j0,
               *p3 = rows[r + 3] + j0;
       const R d0 = delta[r], d1 = delta[r + 1], d2 = delta[r + 2], d3 = delta[r + 3];
       for (i64 j = 0; j < nb; ++j)
-        acc[j] += (d0 * p0[j] + d1 * p1[j]) + (d2 * p2[j] + d3 * p3[j]);
+        acc[j] += (d0 * R(p0[j]) + d1 * R(p1[j])) + (d2 * R(p2[j]) + d3 * R(p3[j]));
     }
     for (; r < m; ++r) {
-      const R* p = rows[r] + j0;
+      const S* p = rows[r] + j0;
       const R d = delta[r];
-      for (i64 j = 0; j < nb; ++j) acc[j] += d * p[j];
+      for (i64 j = 0; j < nb; ++j) acc[j] += d * R(p[j]);
     }
-    for (i64 j = 0; j < nb; ++j) v[j0 + j] -= double(acc[j]);
+    for (i64 j = 0; j < nb; ++j)
+      v[j0 + j] -= double(Stored<S>::offset) * double(total) + double(Stored<S>::scale) * double(acc[j]);
   }
 }
 
@@ -260,16 +314,17 @@ struct Extremes {
   R largest, smallest;
   i64 where;
 };
-template <class R>
-inline Extremes<R> update_and_find(R* v, const R* side, const R* Ki, const R* Kj, R delta, i64 ld) {
+template <class S, class R = Real<S>>
+inline Extremes<R> update_and_find(R* v, const R* side, const S* Ki, const S* Kj, R delta, i64 ld) {
   constexpr int L = lanes<R>;
   const R infinity = R(__builtin_inf());
   const Vec<R> highest = splat<R>(infinity), lowest = splat<R>(-infinity);
   const IVec<R> step = IVec<R>{} + typename V<R>::integer(L);
   Vec<R> best = lowest, least = highest;
   IVec<R> where = {}, index = iota<R>();
+  const R scaled = delta * Stored<S>::scale;  // the offset cancels in the difference
   for (i64 k = 0; k < ld; k += L, index += step) {
-    const Vec<R> x = load<R>(v + k) - delta * (load<R>(Ki + k) - load<R>(Kj + k));
+    const Vec<R> x = load<R>(v + k) - scaled * (load_row(Ki + k) - load_row(Kj + k));
     store<R>(v + k, x);
     const Vec<R> s = load<R>(side + k);
     const Vec<R> u = s >= R(0) ? x : lowest, w = s <= R(0) ? x : highest;
@@ -290,16 +345,19 @@ inline Extremes<R> update_and_find(R* v, const R* side, const R* Ki, const R* Kj
 }
 
 // The variable that may fall with the best second-order gain against i; -1 if there is none.
-template <class R>
-inline i64 find_partner(const R* v, const R* side, const R* Ki, const R* diag, R vi, R kii, i64 ld) {
+template <class S, class R = Real<S>>
+inline i64 find_partner(const R* v, const R* side, const S* Ki, const R* diag, R vi, R kii, i64 ld) {
   constexpr int L = lanes<R>;
   const IVec<R> step = IVec<R>{} + typename V<R>::integer(L);
   const Vec<R> none = splat<R>(R(-1)), flat = splat<R>(min_curvature<R>);
+  const R base = kii - R(2) * Stored<S>::offset, factor = R(2) * Stored<S>::scale;
   Vec<R> gain = none;
   IVec<R> where = {}, index = iota<R>();
   for (i64 k = 0; k < ld; k += L, index += step) {
     const Vec<R> diff = vi - load<R>(v + k);
-    Vec<R> eta = (kii + load<R>(diag + k)) - R(2) * load<R>(Ki + k);
+    // 16 bits serve the rbf kernel only, whose diagonal is 1.
+    const Vec<R> sum = sizeof(S) == 2 ? splat<R>(base + R(1)) : base + load<R>(diag + k);
+    Vec<R> eta = sum - factor * load_row(Ki + k);
     eta = eta > flat ? eta : flat;
     Vec<R> g = diff * diff * Approx<R>::reciprocal(eta);
     g = diff > R(0) ? g : none;
@@ -363,44 +421,48 @@ i64 smo(SmoArrays<R>& s, double eps, i64 max_steps, double* violation) {
   }
 }
 
-template <class R>
-void pairs(PairArrays<R>& s, double eps, i64 max_steps) {
-  const R *Ki = s.v, *Kj = s.v;  // any readable row: delta is zero
+template <class S>
+void pairs(PairArrays<S>& s, double eps, i64 max_steps) {
+  using R = Real<S>;
   R delta = 0;
   s.missing = -1;
+  // Only to find: a step of length zero.
+  Extremes<R> e = update_and_find<R>(s.v, s.side, s.v, s.v, R(0), s.ld);
   for (;;) {
-    const Extremes<R> e = update_and_find(s.v, s.side, Ki, Kj, delta, s.ld);
-    delta = 0;
     s.violation = double(e.largest) - double(e.smallest);
     if (!(s.violation > eps) || s.steps >= max_steps) return;
     const i64 i = e.where;
     s.missing = i;
-    if (!s.row[i]) return;
-    Ki = s.row[i];
+    const S* Ki = s.row[i];
+    if (!Ki) return;
     const i64 j = find_partner(s.v, s.side, Ki, s.diag, e.largest, s.diag[i], s.ld);
     s.missing = j;
     if (j < 0 || !s.row[j]) return;
-    Kj = s.row[j];
+    const S* Kj = s.row[j];
     s.missing = -1;
     s.last_used[i] = s.last_used[j] = ++s.steps;
+    const double kij = double(Stored<S>::offset) + double(Stored<S>::scale) * double(Ki[j]);
     delta = move_pair(i, j, double(e.largest) - double(s.v[j]),
-                      double(s.diag[i]) + double(s.diag[j]) - 2 * double(Ki[j]), s.a, s.lo, s.hi,
-                      s.side);
+                      double(s.diag[i]) + double(s.diag[j]) - 2 * kij, s.a, s.lo, s.hi, s.side);
+    e = update_and_find(s.v, s.side, Ki, Kj, delta, s.ld);
   }
 }
 
 template <class R>
 constexpr Loops<R> table() {
-  return {lanes<R>,       width<R>,         dots<R>,  sparse_dots<R>, finish<R>,
-          combine<R>, subtract_rows<R>, smo<R>, pairs<R>};
+  return {lanes<R>,   width<R>,       dots<R>,         sparse_dots<R>,
+          finish<R>,  combine<R>,     combine_rows<R>, smo<R>};
+}
+template <class S>
+constexpr RowLoops<S> row_table() {
+  return {put<S>, subtract<S>, pairs<S>};
 }
 
 }  // namespace
 
-extern const Loops<float> f32;
-extern const Loops<double> f64;
-const Loops<float> f32 = table<float>();
-const Loops<double> f64 = table<double>();
+extern const AllLoops loops;
+const AllLoops loops = {table<float>(), table<double>(), row_table<float>(), row_table<double>(),
+                        row_table<q16>()};
 
 }  // namespace LUPI_ISA
 }  // namespace lupi

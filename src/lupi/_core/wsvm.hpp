@@ -36,9 +36,9 @@ struct Progress {
 using Report = std::function<void(const Progress&)>;
 
 // From feasible a and v = y - K a to violation <= tol, or max_steps; both are updated in place. Rows
-// come from `rows` in precision R, so afterwards v carries rounding of that size.
-template <class R>
-DescentResult wsvm_descend(RowCache<R>& rows, const Box& box, double* a, double* v,
+// come from `rows` stored as S, so afterwards v carries errors of that size.
+template <class S>
+DescentResult wsvm_descend(RowCache<S>& rows, const Box& box, double* a, double* v,
                            const DescentOptions& options, Pool& pool, const Check& check,
                            const Report& report);
 

@@ -17,7 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..kernels import NAMES, KernelMatrix, KernelSpec, given_matrix, scale_gamma
 from ..solution import Solution
@@ -61,8 +61,8 @@ def check_weights(sample_weight: Any, n: int) -> NDArray[np.float64] | None:
                 ) from error
         if weight.ndim != 1:
             raise ValueError(
-                f"Sample weights must be 1D array or scalar: sample_weight has shape {weight.shape}, "
-                f"expected ({n},)."
+                "Sample weights must be 1D array or scalar: sample_weight has shape "
+                f"{weight.shape}, expected ({n},)."
             )
         if len(weight) != n:
             raise ValueError(
@@ -122,8 +122,9 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
             accept_sparse="csr",
             accept_large_sparse=True,
         )
-        check_classification_targets(y)
-        self.classes_, label = np.unique(column_or_1d(y, warn=True), return_inverse=True)
+        if y.dtype.kind not in "biuU":  # these are labels; the check costs a third of a small fit
+            check_classification_targets(y)
+        self.classes_, label = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(
                 "y must hold at least two classes; got one class: "
@@ -203,8 +204,8 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
             c = c * by_class[label]
         if not (c.any() and np.isfinite(c).all()):
             raise ValueError(
-                "C * sample_weight * class_weight must be finite and not zero everywhere; its values "
-                f"range from {c.min()} to {c.max()}."
+                "C * sample_weight * class_weight must be finite and not zero everywhere; its "
+                f"values range from {c.min()} to {c.max()}."
             )
         return c
 
@@ -253,8 +254,8 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
         for _, _, rows, solution in fitted:
             used = solution.dual.alpha > 0
             is_support[used if rows is None else rows[used]] = True
-        support = is_support.nonzero()[0]
-        support = support[label[support].argsort(kind="stable")]
+        unsorted = is_support.nonzero()[0]
+        support = unsorted[label[unsorted].argsort(kind="stable")]
         support_label = label[support]
         position = np.empty(n, dtype=np.intp)
         position[support] = np.arange(len(support))
@@ -268,10 +269,9 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
             coef[p, where] = np.where(support_label[where] == positive, alpha[used], -alpha[used])
             if k > 2:
                 first, second = min(positive, negative), max(positive, negative)
-                mine = support_label == first
-                compressed[second - 1, mine] = coef[p, mine]
-                mine = support_label == second
-                compressed[first, mine] = coef[p, mine]
+                of_first, of_second = support_label == first, support_label == second
+                compressed[second - 1, of_first] = coef[p, of_first]
+                compressed[first, of_second] = coef[p, of_second]
         self._coef = coef
         self.dual_coef_ = coef if k == 2 else compressed
         self.support_ = support.astype(np.int32)
@@ -329,8 +329,9 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
         return values + self.intercept_
 
     def _checked_state(self) -> tuple[NDArray[np.float64], Any]:
-        """The fitted arrays, after a look at their shapes: a model read from disk may be corrupt."""
-        coef, basis = self._coef, self.support_vectors_
+        """The fitted arrays, after a look at them: a model read from disk may be corrupt."""
+        coef: Any = self._coef
+        basis: Any = self.support_vectors_
         n_support = len(self.support_)
         sound = (
             isinstance(coef, np.ndarray)
@@ -352,8 +353,8 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
                 basis = np.ascontiguousarray(basis)
         if not sound:
             raise ValueError(
-                f"The internal representation of {type(self).__name__} was altered: the fitted arrays "
-                "do not agree in shape or type. Fit the model again."
+                f"The internal representation of {type(self).__name__} was altered: the fitted "
+                "arrays do not agree in shape or type. Fit the model again."
             )
         return np.ascontiguousarray(coef), basis
 

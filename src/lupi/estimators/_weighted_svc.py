@@ -190,8 +190,8 @@ class WeightedSVC(KernelSVC):
             self.instance_weights_ = self.alpha_ + self.beta_
             self.slack_ = solution.primal.slack
             self.intercept_interval_ = np.array(solution.primal.b_interval)
-            self.primal_objective_ = solution.primal_objective
-            self.dual_objective_ = solution.dual_objective
+            self.primal_objective_: Any = solution.primal_objective
+            self.dual_objective_: Any = solution.dual_objective
             self.duality_gap_ = solution.gap
         else:
             self.solutions_ = [

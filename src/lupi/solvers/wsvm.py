@@ -4,11 +4,11 @@ Problem
     eq:svmw_dual in signed variables a = y alpha (see ``_core/wsvm.hpp``).
 Method
     1. Two-variable descent over cached kernel rows, after one sweep in working sets
-       (``_core/wsvm.cpp``); rows in float32 on large problems.
+       (``_core/wsvm.cpp``); on large problems rows are kept in 16 bits (rbf) or float32.
     2. An active-set finish in float64 (``_core/active_set.cpp``) that ends at the exact optimum;
        always on small problems, and wherever it costs less than the descent or `tol` asks for it.
-    3. The certificate, in float64, from alpha alone. If it does not confirm `tol` (float32 rows lose
-       some digits), its residuals start another round.
+    3. The certificate, in float64, from alpha alone. If it does not confirm `tol` (short rows lose
+       digits), its residuals start another round.
 Stopping rule
     The certificate's violation is at most `tol`.
 """
@@ -22,6 +22,7 @@ import scipy.linalg as la
 
 from .._core import core
 from ..certificates import WSVMCertificate, wsvm_certificate
+from ..kernels import KernelMatrix
 from ..problems import Vector, WSVMProblem
 from ..solution import Solution, Status, WSVMDual, WSVMPrimal
 from ..threads import n_threads
@@ -32,6 +33,8 @@ _SMALL = 1000
 _POLISH_TOL = 1e-10
 # Free variables up to which the finish costs less than the descent before it.
 _CHEAP_POLISH = 400
+# Bytes of a stored kernel value, the fastest first.
+_ROW_BYTES = (2, 4, 8)
 # Below this float32 rows cannot steer the descent.
 _SINGLE_TOL = 1e-5
 # Bound on the steps when max_iter is -1: far above any problem seen, so that time is finite.
@@ -98,8 +101,9 @@ def solve(
         )
         if verbose:
             print(f"[lupi] {steps} steps, {polish_steps} active-set iterations")
-        stats = {"polish": polish_steps}
-        certificate = _certify(problem, a)
+        stats: dict[str, float] = {"polish": polish_steps}
+        _snap(problem, a)
+        certificate = wsvm_certificate(problem, np.abs(a))
     else:
         steps, indefinite, stats, certificate = _large(
             problem, lo, hi, a, v, init is not None, tol, max_steps, limit, verbose
@@ -157,74 +161,81 @@ def _large(
 
     # The finish needs a square of the free variables beside the rows: they share cache_size.
     largest_polish = int(np.sqrt(0.5 * limit / 8))
+    widths = [width for width in _ROW_BYTES if width_serves(width, problem.kernel, tol)]
     steps = polish_steps = rows = rounds = 0
     indefinite = False
-    single = tol >= _SINGLE_TOL
-    target, previous = tol, np.inf
     cache = None
+    before, expansion = a.copy(), y - v  # expansion = K before, in float64 throughout
+    target, previous = tol, np.inf
     while True:
         rounds += 1
         if cache is None:
-            width = 4 if single else 8
-            cache = core.row_cache(handle, max(2, min(n, int(limit // (width * n)))), single)
+            capacity = max(2, min(n, int(limit // (widths[0] * n))))
+            cache = core.row_cache(handle, capacity, widths[0])
+        cold = rounds == 1 and not warm
         more, _ = core.wsvm_descend(
-            cache,
-            y,
-            lo,
-            hi,
-            a,
-            v,
-            target,
-            max_steps - steps,
-            not warm and rounds == 1,
-            threads,
-            report,
+            cache, y, lo, hi, a, v, target, max_steps - steps, cold, threads, report
         )
         steps += more
         rows = max(rows, cache.computed)
         free = int(np.count_nonzero((a > lo) & (a < hi)))
         exact = tol < _SINGLE_TOL and free <= largest_polish
         if (free <= _CHEAP_POLISH or exact) and steps < max_steps:
-            if not single and exact:
-                cache = None  # make room
+            most = largest_polish if exact else _CHEAP_POLISH
             _, more, indefinite, _ = core.wsvm_polish(
-                handle, y, lo, hi, a, v, min(tol, _POLISH_TOL), largest_polish if exact else _CHEAP_POLISH,
-                200, threads,
-            )  # fmt: skip
+                handle, y, lo, hi, a, v, min(tol, _POLISH_TOL), most, 200, threads
+            )
             polish_steps += more
-        certificate = _certify(problem, a)
+            _snap(problem, a)
+            expansion = problem.kernel.dot(a)
+        else:
+            _snap(problem, a)
+            change = a - before
+            if np.count_nonzero(change) < 0.5 * np.count_nonzero(a):
+                expansion = expansion + problem.kernel.dot(change)
+            else:
+                expansion = problem.kernel.dot(a)
+        certificate = wsvm_certificate(problem, np.abs(a), expansion)
         if certificate.violation <= tol or steps >= max_steps or indefinite:
             break
         if certificate.violation > 0.5 * previous:
-            # Another round brought little: from here on rows in double, then give up.
-            if not single:
+            # Another round brought little: wider rows, then give up.
+            widths = widths[1:]
+            if not widths:
                 break
-            single, cache = False, None
-            previous = np.inf
+            cache, previous = None, np.inf
         else:
             previous = certificate.violation
+        before = a.copy()
         v[:] = certificate.residual
-        target = 0.5 * tol
-    return steps, indefinite, {"polish": polish_steps, "rows": rows, "rounds": rounds}, certificate
+        # From the second round on v is nearly exact, and reaching a little further is cheap.
+        target = 0.8 * tol
+    stats: dict[str, float] = {"polish": polish_steps, "rows": rows, "rounds": rounds}
+    return steps, indefinite, stats, certificate
 
 
-def _certify(problem: WSVMProblem, a: Vector) -> WSVMCertificate:
-    """Certificate of y a; entries within rounding of a bound are first put on it, in place.
+def width_serves(width: int, kernel: KernelMatrix, tol: float) -> bool:
+    """Whether kernel rows of so many bytes a value can steer the descent to `tol`."""
+    if width == 2:
+        return kernel.is_rbf and tol >= 1e-4
+    return width == 8 or tol >= _SINGLE_TOL
 
-    Weights such as 0.1 + 0.2 against 0.3 leave a variable 1e-17 short of its bound, which would make
-    a unique offset out of an interval.
+
+def _snap(problem: WSVMProblem, a: Vector) -> None:
+    """Put the entries of y alpha that are within rounding of a bound on it, in place.
+
+    Weights such as 0.1 + 0.2 against 0.3 leave a variable 1e-17 short of its bound, which would
+    make a unique offset out of an interval.
     """
     alpha = np.abs(a)
     near = 1e-15 * float(alpha.sum())
-    short = problem.c - alpha
-    close = (short <= near) & (short > 0) & (alpha > 0)
-    if close.any():
-        alpha = np.where(close, problem.c, alpha)
-    close = (alpha <= near) & (alpha > 0)
-    if close.any():
-        alpha = np.where(close & (alpha < problem.c), 0.0, alpha)
-    np.multiply(problem.y, alpha, out=a)
-    return wsvm_certificate(problem, alpha)
+    positive = alpha > 0
+    full = positive & (problem.c - alpha <= near)
+    if (full & (alpha < problem.c)).any():
+        np.copyto(a, problem.y * problem.c, where=full)
+    empty = positive & (alpha <= near) & ~full
+    if empty.any():
+        a[empty] = 0.0
 
 
 def _is_psd_on_support(problem: WSVMProblem, a: Vector, limit: float) -> bool:
