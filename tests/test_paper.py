@@ -1,5 +1,7 @@
 """One test per statement of the paper, named by its label."""
 
+from dataclasses import replace
+
 import clarabel
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ from cases import HAND_SOLVED, Case, random_wsvm
 
 from lupi import WeightedSVC
 from lupi.certificates import wsvm_residuals
+from lupi.solution import WSVMDual
 from lupi.solvers import wsvm
 
 COUNTEREXAMPLE = HAND_SOLVED[0]
@@ -105,7 +108,6 @@ def test_eq_svmw_dual(case):
     assert better == 0
 
 
-# Line of eq:svmw_kkt -> field of WSVMResiduals, each with the unit its residual is measured in.
 @pytest.mark.parametrize("field", ["w", "b", "xi", "comp1", "comp2", "const1", "const2"])
 def test_eq_svmw_kkt(field):
     """Every line of the optimality conditions holds at what the solver returns for tol=1e-9."""
@@ -249,8 +251,4 @@ def test_thm_svmw_unique_w():
 
 def _start(solution, case):
     """Another feasible point than zero: every alpha at half of its bound, before balancing."""
-    from dataclasses import replace
-
-    from lupi.solution import WSVMDual
-
     return replace(solution, dual=WSVMDual(0.5 * case.c, 0.5 * case.c))

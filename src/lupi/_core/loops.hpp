@@ -27,12 +27,12 @@ struct KernelParams {
 // Rows of A in one tile, whatever the instruction set.
 constexpr int tile_rows = 8;
 
-// Where a variable may go: +1 only up, -1 only down, 0 both ways, not a number: nowhere. So "may
-// rise" is side >= 0 and "may fall" is side <= 0, one comparison each.
-template <class R>
-inline R side_of(double a, double lo, double hi) {
-  const bool rise = a < hi, fall = a > lo;
-  return rise && fall ? R(0) : rise ? R(1) : fall ? R(-1) : R(__builtin_nan(""));
+// Where a variable may go: bit 0 set, it may rise; bit 1 set, it may fall. One byte each, so that the
+// vectors of a pass over 10,000 variables stay in the first cache.
+using Side = std::int8_t;
+constexpr Side may_rise = 1, may_fall = 2;
+inline Side side_of(double a, double lo, double hi) {
+  return Side((a < hi ? may_rise : 0) | (a > lo ? may_fall : 0));
 }
 
 // State of the inner solver (see `smo` below), all arrays of length q padded to `lanes`.
@@ -43,7 +43,7 @@ struct SmoArrays {
   const R* K;       // (q, ld)
   const R* diag;    // (ld)
   R* v;             // (ld) y - K a, the negative gradient
-  R* side;          // (ld) side_of(a, lo, hi); padding: not a number
+  Side* side;       // (ld) side_of(a, lo, hi); padding: 0
   double* a;        // (q)
   const double* lo; // (q)
   const double* hi; // (q)
@@ -76,13 +76,35 @@ struct PairArrays {
   i64* last_used;     // last_used[i] = the step that used row i
   const R* diag;      // (ld)
   R* v;               // (ld), side as in SmoArrays
-  R* side;
+  Side* side;
   double* a;
   const double* lo;
   const double* hi;
   i64 steps;          // counts on from call to call
   i64 missing;        // out: the row that is wanted, or -1
-  double violation;   // out
+  double largest, smallest;  // out: the largest v that may rise, the smallest that may fall
+  double violation;          // out: their difference
+};
+
+// Two threads on one descent. The leader gives orders, each for the upper part [half, ld) of one pass
+// over the variables, does the lower part itself, and waits; the helper carries them out. A pass takes
+// a few microseconds, so both spin. `order` and `done` count orders and are read and written
+// atomically; everything else is written by one side before it raises its counter.
+template <class S>
+struct PairTeam {
+  using R = Real<S>;
+  enum Order : int { find, update, stop };
+  alignas(128) i64 order = 0;
+  Order what = stop;
+  i64 half = 0;
+  const S* Ki = nullptr;
+  const S* Kj = nullptr;
+  R delta = 0, vi = 0, kii = 0;
+  alignas(128) i64 done = 0;
+  R largest = 0, smallest = 0, gain = 0;
+  i64 where = 0;
+  // Long waits mean that the helper's processor is busy with something else.
+  alignas(128) i64 long_waits = 0;
 };
 
 template <class R>
@@ -114,9 +136,10 @@ struct RowLoops {
   // v[j] -= sum_r delta[r] rows[r][j] for j in [begin, end); sums in Real<S> over all r, then one
   // double.
   void (*subtract)(const S* const* rows, const Real<S>* delta, i64 m, i64 begin, i64 end, double* v);
-  // `smo` on all variables: until the violation is at most eps, `steps` reaches max_steps, or a row
-  // is missing.
-  void (*pairs)(PairArrays<S>& s, double eps, i64 max_steps);
+  // `smo` on all variables: until the violation is at most eps, `steps` reaches max_steps, a row
+  // is missing, or, with a team, its helper keeps being late. The result does not depend on the team.
+  void (*pairs)(PairArrays<S>& s, double eps, i64 max_steps, PairTeam<S>* team);
+  void (*help)(PairArrays<S>& s, PairTeam<S>& team);
 };
 
 struct AllLoops {

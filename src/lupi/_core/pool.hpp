@@ -1,9 +1,10 @@
 // A handful of threads that live as long as one call into the core.
 //
-// Work is cut into as many contiguous parts as there are threads and part t always goes to thread t.
-// Every number is computed by one thread in an order that does not depend on the cut, so results are
-// bitwise the same for any number of threads.
+// Work is cut into contiguous parts that threads take as they get free. Every number is computed by
+// one thread in an order that does not depend on the cut, so results are bitwise the same for any
+// number of threads.
 #pragma once
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <functional>
@@ -18,7 +19,7 @@ namespace lupi {
 class Pool {
  public:
   explicit Pool(int threads) {
-    for (int t = 1; t < threads; ++t) workers_.emplace_back([this, t] { work(t); });
+    for (int t = 1; t < threads; ++t) workers_.emplace_back([this] { work(); });
   }
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
@@ -34,13 +35,14 @@ class Pool {
 
   int threads() const { return int(workers_.size()) + 1; }
 
-  // body(begin, end) for parts of [0, items).
-  void run(i64 items, const std::function<void(i64, i64)>& body) {
-    const i64 parts = threads();
-    if (parts == 1 || items <= 1) {
+  // body(begin, end) for parts of [0, items), about `per_thread` of them for each thread.
+  void run(i64 items, const std::function<void(i64, i64)>& body, i64 per_thread = 8) {
+    if (threads() == 1 || items <= 1) {
       if (items > 0) body(0, items);
       return;
     }
+    parts_ = std::min<i64>(items, per_thread * threads());
+    next_.store(0, std::memory_order_relaxed);
     {
       std::lock_guard<std::mutex> lock(mutex_);
       body_ = &body;
@@ -49,14 +51,19 @@ class Pool {
       generation_.fetch_add(1, std::memory_order_release);
     }
     wake_.notify_all();
-    body(0, items / parts);
-    // The parts are equal, so the others are about done: spin before sleeping.
+    take_parts(body, items);
+    // The others are about done: spin before sleeping.
     for (int spin = 0; pending_.load(std::memory_order_acquire) > 0; ++spin)
       if (spin > 4000) std::this_thread::yield();
   }
 
  private:
-  void work(int t) {
+  void take_parts(const std::function<void(i64, i64)>& body, i64 items) {
+    for (i64 p; (p = next_.fetch_add(1, std::memory_order_relaxed)) < parts_;)
+      body(items * p / parts_, items * (p + 1) / parts_);
+  }
+
+  void work() {
     unsigned seen = 0;
     for (;;) {
       for (int spin = 0; spin < 4000 && generation_.load(std::memory_order_acquire) == seen; ++spin) {
@@ -74,9 +81,7 @@ class Pool {
         body = body_;
         items = items_;
       }
-      const i64 parts = threads();
-      const i64 begin = items * t / parts, end = items * (t + 1) / parts;
-      if (begin < end) (*body)(begin, end);
+      take_parts(*body, items);
       pending_.fetch_sub(1, std::memory_order_acq_rel);
     }
   }
@@ -87,7 +92,8 @@ class Pool {
   std::atomic<unsigned> generation_{0};
   std::atomic<int> pending_{0};
   const std::function<void(i64, i64)>* body_ = nullptr;
-  i64 items_ = 0;
+  i64 items_ = 0, parts_ = 0;
+  std::atomic<i64> next_{0};
   bool stop_ = false;
 };
 

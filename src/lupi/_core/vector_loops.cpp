@@ -1,6 +1,10 @@
 // Compiled once per instruction set with LUPI_ISA (a name) and LUPI_VECTOR_BYTES; see loops.hpp.
 #include "loops.hpp"
 
+#if LUPI_VECTOR_BYTES > 16
+#include <immintrin.h>  // functions that are always inlined, so no template trouble
+#endif
+
 namespace lupi {
 namespace LUPI_ISA {
 namespace {
@@ -212,14 +216,57 @@ struct Stored<q16> {
   static constexpr float offset = float(q16_offset), scale = float(q16_scale);
 };
 
+// Short integers to the width of R. The compilers' generic conversion takes twenty instructions where
+// the processor has one.
+template <class R>
+inline IVec<R> load_side(const Side* p);
+#if LUPI_VECTOR_BYTES == 64
+inline IVec<float> widen(const q16* p) {
+  return (IVec<float>)_mm512_cvtepi16_epi32(_mm256_loadu_si256((const __m256i*)p));
+}
+template <>
+inline IVec<float> load_side<float>(const Side* p) {
+  return (IVec<float>)_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i*)p));
+}
+template <>
+inline IVec<double> load_side<double>(const Side* p) {
+  return (IVec<double>)_mm512_cvtepi8_epi64(_mm_loadl_epi64((const __m128i*)p));
+}
+#elif LUPI_VECTOR_BYTES == 32
+inline IVec<float> widen(const q16* p) {
+  return (IVec<float>)_mm256_cvtepi16_epi32(_mm_loadu_si128((const __m128i*)p));
+}
+template <>
+inline IVec<float> load_side<float>(const Side* p) {
+  return (IVec<float>)_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i*)p));
+}
+template <>
+inline IVec<double> load_side<double>(const Side* p) {
+  return (IVec<double>)_mm256_cvtepi8_epi64(_mm_loadu_si32(p));
+}
+#else
+template <class I, class S>
+inline I widen_each(const S* p) {
+  I x = {};
+  for (unsigned l = 0; l < sizeof(I) / sizeof(x[0]); ++l) x[l] = p[l];
+  return x;
+}
+inline IVec<float> widen(const q16* p) { return widen_each<IVec<float>>(p); }
+template <>
+inline IVec<float> load_side<float>(const Side* p) {
+  return widen_each<IVec<float>>(p);
+}
+template <>
+inline IVec<double> load_side<double>(const Side* p) {
+  return widen_each<IVec<double>>(p);
+}
+#endif
+
 inline Vec<float> load_row(const float* p) { return load<float>(p); }
 inline Vec<double> load_row(const double* p) { return load<double>(p); }
 typedef q16 HalfVec __attribute__((vector_size(LUPI_VECTOR_BYTES / 2)));
 typedef q16 UnalignedHalfVec __attribute__((vector_size(LUPI_VECTOR_BYTES / 2), aligned(2), may_alias));
-inline Vec<float> load_row(const q16* p) {
-  const HalfVec x = *reinterpret_cast<const UnalignedHalfVec*>(p);
-  return __builtin_convertvector(__builtin_convertvector(x, IVec<float>), Vec<float>);
-}
+inline Vec<float> load_row(const q16* p) { return __builtin_convertvector(widen(p), Vec<float>); }
 
 inline void store_row(float* p, Vec<float> x) { store<float>(p, x); }
 inline void store_row(double* p, Vec<double> x) { store<double>(p, x); }
@@ -307,33 +354,35 @@ inline IVec<R> iota() {
   return out;
 }
 
-// v <- v - delta (Ki - Kj); returns the largest v that may rise, its index, and the smallest that
-// may fall.
+// The largest v that may rise with its index, and the smallest that may fall.
 template <class R>
 struct Extremes {
   R largest, smallest;
   i64 where;
 };
+
+// v <- v - delta (Ki - Kj) on [begin, end), and its extremes there.
 template <class S, class R = Real<S>>
-inline Extremes<R> update_and_find(R* v, const R* side, const S* Ki, const S* Kj, R delta, i64 ld) {
+inline Extremes<R> update_and_find(R* v, const Side* side, const S* Ki, const S* Kj, R delta, i64 begin,
+                                   i64 end) {
   constexpr int L = lanes<R>;
   const R infinity = R(__builtin_inf());
   const Vec<R> highest = splat<R>(infinity), lowest = splat<R>(-infinity);
   const IVec<R> step = IVec<R>{} + typename V<R>::integer(L);
   Vec<R> best = lowest, least = highest;
-  IVec<R> where = {}, index = iota<R>();
+  IVec<R> where = {}, index = iota<R>() + typename V<R>::integer(begin);
   const R scaled = delta * Stored<S>::scale;  // the offset cancels in the difference
-  for (i64 k = 0; k < ld; k += L, index += step) {
+  for (i64 k = begin; k < end; k += L, index += step) {
     const Vec<R> x = load<R>(v + k) - scaled * (load_row(Ki + k) - load_row(Kj + k));
     store<R>(v + k, x);
-    const Vec<R> s = load<R>(side + k);
-    const Vec<R> u = s >= R(0) ? x : lowest, w = s <= R(0) ? x : highest;
+    const IVec<R> s = load_side<R>(side + k);
+    const Vec<R> u = (s & may_rise) != 0 ? x : lowest, w = (s & may_fall) != 0 ? x : highest;
     auto greater = u > best;
     best = greater ? u : best;
     where = greater ? index : where;
     least = w < least ? w : least;
   }
-  Extremes<R> e{-infinity, infinity, 0};
+  Extremes<R> e{-infinity, infinity, begin};
   for (int l = 0; l < L; ++l) {
     if (best[l] > e.largest || (best[l] == e.largest && where[l] < e.where)) {
       e.largest = best[l];
@@ -344,16 +393,22 @@ inline Extremes<R> update_and_find(R* v, const R* side, const S* Ki, const S* Kj
   return e;
 }
 
-// The variable that may fall with the best second-order gain against i; -1 if there is none.
+// The variable of [begin, end) that may fall with the best second-order gain against i, or -1.
+template <class R>
+struct Partner {
+  R gain;
+  i64 where;
+};
 template <class S, class R = Real<S>>
-inline i64 find_partner(const R* v, const R* side, const S* Ki, const R* diag, R vi, R kii, i64 ld) {
+inline Partner<R> find_partner(const R* v, const Side* side, const S* Ki, const R* diag, R vi, R kii,
+                               i64 begin, i64 end) {
   constexpr int L = lanes<R>;
   const IVec<R> step = IVec<R>{} + typename V<R>::integer(L);
   const Vec<R> none = splat<R>(R(-1)), flat = splat<R>(min_curvature<R>);
   const R base = kii - R(2) * Stored<S>::offset, factor = R(2) * Stored<S>::scale;
   Vec<R> gain = none;
-  IVec<R> where = {}, index = iota<R>();
-  for (i64 k = 0; k < ld; k += L, index += step) {
+  IVec<R> where = {}, index = iota<R>() + typename V<R>::integer(begin);
+  for (i64 k = begin; k < end; k += L, index += step) {
     const Vec<R> diff = vi - load<R>(v + k);
     // 16 bits serve the rbf kernel only, whose diagonal is 1.
     const Vec<R> sum = sizeof(S) == 2 ? splat<R>(base + R(1)) : base + load<R>(diag + k);
@@ -361,25 +416,22 @@ inline i64 find_partner(const R* v, const R* side, const S* Ki, const R* diag, R
     eta = eta > flat ? eta : flat;
     Vec<R> g = diff * diff * Approx<R>::reciprocal(eta);
     g = diff > R(0) ? g : none;
-    g = load<R>(side + k) <= R(0) ? g : none;
+    g = (load_side<R>(side + k) & may_fall) != 0 ? g : none;
     auto greater = g > gain;
     gain = greater ? g : gain;
     where = greater ? index : where;
   }
-  R most = R(-1);
-  i64 j = -1;
+  Partner<R> best{R(-1), -1};
   for (int l = 0; l < L; ++l)
-    if (gain[l] > most || (gain[l] == most && j >= 0 && where[l] < j)) {
-      most = gain[l];
-      j = where[l];
-    }
-  return j;
+    if (gain[l] > best.gain || (gain[l] == best.gain && best.where >= 0 && where[l] < best.where))
+      best = {gain[l], i64(where[l])};
+  return best;
 }
 
 // a_i rises, a_j falls by the best step; a variable that reaches its bound takes its exact value.
 template <class R>
 inline R move_pair(i64 i, i64 j, double gap, double eta, double* a, const double* lo,
-                   const double* hi, R* side) {
+                   const double* hi, Side* side) {
   if (!(eta > double(min_curvature<R>))) eta = double(min_curvature<R>);
   double t = gap / eta;
   const double room_i = hi[i] - a[i], room_j = a[j] - lo[j];
@@ -397,8 +449,8 @@ inline R move_pair(i64 i, i64 j, double gap, double eta, double* a, const double
   }
   if (!(a[j] > lo[j])) a[j] = lo[j];
   if (!(a[i] < hi[i])) a[i] = hi[i];
-  side[i] = side_of<R>(a[i], lo[i], hi[i]);
-  side[j] = side_of<R>(a[j], lo[j], hi[j]);
+  side[i] = side_of(a[i], lo[i], hi[i]);
+  side[j] = side_of(a[j], lo[j], hi[j]);
   return R(t);
 }
 
@@ -407,44 +459,124 @@ i64 smo(SmoArrays<R>& s, double eps, i64 max_steps, double* violation) {
   const R *Ki = s.K, *Kj = s.K;
   R delta = 0;
   for (i64 steps = 0;; ++steps) {
-    const Extremes<R> e = update_and_find(s.v, s.side, Ki, Kj, delta, s.ld);
+    const Extremes<R> e = update_and_find(s.v, s.side, Ki, Kj, delta, 0, s.ld);
     *violation = double(e.largest) - double(e.smallest);
     if (!(*violation > eps) || steps >= max_steps) return steps;
     const i64 i = e.where;
     Ki = s.K + i * s.ld;
-    const i64 j = find_partner(s.v, s.side, Ki, s.diag, e.largest, s.diag[i], s.ld);
+    const i64 j = find_partner(s.v, s.side, Ki, s.diag, e.largest, s.diag[i], 0, s.ld).where;
     if (j < 0) return steps;  // not a number somewhere: leave it to the caller's certificate
     Kj = s.K + j * s.ld;
-    delta = move_pair(i, j, double(e.largest) - double(s.v[j]),
+    delta = move_pair<R>(i, j, double(e.largest) - double(s.v[j]),
                       double(s.diag[i]) + double(s.diag[j]) - 2 * double(Ki[j]), s.a, s.lo, s.hi,
                       s.side);
   }
 }
 
+inline void relax() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#endif
+}
+
+// The leader's side of a pass: order the upper part, do the lower part, wait, merge. Ties go to the
+// lower index, as within a part.
+template <class S, class R = Real<S>>
+struct Passes {
+  PairArrays<S>& s;
+  PairTeam<S>* team;
+  i64 half;
+
+  void order(typename PairTeam<S>::Order what) {
+    team->what = what;
+    __atomic_store_n(&team->order, team->order + 1, __ATOMIC_RELEASE);
+  }
+  void wait() {
+    i64 spins = 0;
+    while (__atomic_load_n(&team->done, __ATOMIC_ACQUIRE) != team->order) {
+      relax();
+      ++spins;
+    }
+    if (spins > 5000) ++team->long_waits;  // some 100 microseconds, thirty passes
+  }
+  Extremes<R> update(const S* Ki, const S* Kj, R delta) {
+    if (!team) return update_and_find(s.v, s.side, Ki, Kj, delta, 0, s.ld);
+    team->Ki = Ki;
+    team->Kj = Kj;
+    team->delta = delta;
+    order(PairTeam<S>::update);
+    Extremes<R> e = update_and_find(s.v, s.side, Ki, Kj, delta, 0, half);
+    wait();
+    if (team->largest > e.largest) e.largest = team->largest, e.where = team->where;
+    if (team->smallest < e.smallest) e.smallest = team->smallest;
+    return e;
+  }
+  i64 partner(const S* Ki, R vi, R kii) {
+    if (!team) return find_partner(s.v, s.side, Ki, s.diag, vi, kii, 0, s.ld).where;
+    team->Ki = Ki;
+    team->vi = vi;
+    team->kii = kii;
+    order(PairTeam<S>::find);
+    const Partner<R> best = find_partner(s.v, s.side, Ki, s.diag, vi, kii, 0, half);
+    wait();
+    return team->gain > best.gain ? team->where : best.where;
+  }
+};
+
 template <class S>
-void pairs(PairArrays<S>& s, double eps, i64 max_steps) {
+void help(PairArrays<S>& s, PairTeam<S>& team) {
+  for (i64 seen = 0;;) {
+    while (__atomic_load_n(&team.order, __ATOMIC_ACQUIRE) == seen) relax();
+    ++seen;
+    if (team.what == PairTeam<S>::update) {
+      const auto e = update_and_find(s.v, s.side, team.Ki, team.Kj, team.delta, team.half, s.ld);
+      team.largest = e.largest;
+      team.smallest = e.smallest;
+      team.where = e.where;
+    } else if (team.what == PairTeam<S>::find) {
+      const auto p = find_partner(s.v, s.side, team.Ki, s.diag, team.vi, team.kii, team.half, s.ld);
+      team.gain = p.gain;
+      team.where = p.where;
+    }
+    const bool stop = team.what == PairTeam<S>::stop;
+    __atomic_store_n(&team.done, seen, __ATOMIC_RELEASE);
+    if (stop) return;
+  }
+}
+
+template <class S>
+void pairs(PairArrays<S>& s, double eps, i64 max_steps, PairTeam<S>* team) {
   using R = Real<S>;
-  R delta = 0;
+  Passes<S> passes{s, team, s.ld / 2 / 64 * 64};
+  if (team) team->half = passes.half;
   s.missing = -1;
   // Only to find: a step of length zero.
-  Extremes<R> e = update_and_find<R>(s.v, s.side, s.v, s.v, R(0), s.ld);
+  Extremes<R> e = update_and_find<R>(s.v, s.side, s.v, s.v, R(0), 0, s.ld);
   for (;;) {
-    s.violation = double(e.largest) - double(e.smallest);
-    if (!(s.violation > eps) || s.steps >= max_steps) return;
+    s.largest = double(e.largest);
+    s.smallest = double(e.smallest);
+    s.violation = s.largest - s.smallest;
+    if (!(s.violation > eps) || s.steps >= max_steps) break;
+    if (team && team->long_waits > 3) break;
     const i64 i = e.where;
-    s.missing = i;
     const S* Ki = s.row[i];
-    if (!Ki) return;
-    const i64 j = find_partner(s.v, s.side, Ki, s.diag, e.largest, s.diag[i], s.ld);
+    s.missing = i;
+    if (!Ki) break;
+    const i64 j = passes.partner(Ki, e.largest, s.diag[i]);
     s.missing = j;
-    if (j < 0 || !s.row[j]) return;
+    if (j < 0 || !s.row[j]) break;
     const S* Kj = s.row[j];
     s.missing = -1;
     s.last_used[i] = s.last_used[j] = ++s.steps;
     const double kij = double(Stored<S>::offset) + double(Stored<S>::scale) * double(Ki[j]);
-    delta = move_pair(i, j, double(e.largest) - double(s.v[j]),
-                      double(s.diag[i]) + double(s.diag[j]) - 2 * kij, s.a, s.lo, s.hi, s.side);
-    e = update_and_find(s.v, s.side, Ki, Kj, delta, s.ld);
+    const R delta =
+        move_pair<R>(i, j, double(e.largest) - double(s.v[j]),
+                  double(s.diag[i]) + double(s.diag[j]) - 2 * kij, s.a, s.lo, s.hi, s.side);
+    e = passes.update(Ki, Kj, delta);
+  }
+  if (team) {
+    passes.order(PairTeam<S>::stop);
+    passes.wait();
   }
 }
 
@@ -455,7 +587,7 @@ constexpr Loops<R> table() {
 }
 template <class S>
 constexpr RowLoops<S> row_table() {
-  return {put<S>, subtract<S>, pairs<S>};
+  return {put<S>, subtract<S>, pairs<S>, help<S>};
 }
 
 }  // namespace

@@ -209,7 +209,7 @@ def _large(
         before = a.copy()
         v[:] = certificate.residual
         # From the second round on v is nearly exact, and reaching a little further is cheap.
-        target = 0.8 * tol
+        target = 0.95 * tol
     stats: dict[str, float] = {"polish": polish_steps, "rows": rows, "rounds": rounds}
     return steps, indefinite, stats, certificate
 
