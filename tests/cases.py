@@ -270,15 +270,17 @@ def random_wsvm(seed):
     repeated rows, low-rank matrices), conflicting labels, features of very different scale, weights
     of zero and over twelve orders of magnitude, and classes of a single row.
 
-    The weights are scaled down to max K_ii * sum(c) <= 1e8 where they exceed that. Each decision value
-    <w, z> is a sum of terms up to that product; at 1e8 it rounds to about 1e-8, and a gap of 1e-6
-    relative to the objective can just be expressed by an alpha in double precision.
+    The weights are scaled down to max K_ii * sum(c) <= 1e8 where they exceed that. Each decision
+    value <w, z> is a sum of terms up to that product; at 1e8 it rounds to about 1e-8, and a gap of
+    1e-6 relative to the objective can just be expressed by an alpha in double precision.
     """
     rng = np.random.default_rng([2014, seed])
     n = int(rng.choice([rng.integers(2, 9), rng.integers(9, 61), rng.integers(61, 201)]))
     d = int(rng.integers(1, 7))
 
-    features = str(rng.choice(["gaussian", "integer", "constant", "scaled"], p=[0.4, 0.3, 0.1, 0.2]))
+    features = str(
+        rng.choice(["gaussian", "integer", "constant", "scaled"], p=[0.4, 0.3, 0.1, 0.2])
+    )
     X = rng.normal(size=(n, d))
     if features == "integer":
         X = rng.integers(-2, 3, size=(n, d)).astype(float)
@@ -320,7 +322,11 @@ def random_wsvm(seed):
     if kernel == "rbf":
         params = {"gamma": gamma}
     elif kernel == "poly":
-        params = {"gamma": gamma, "degree": int(rng.integers(2, 4)), "coef0": float(rng.integers(2))}
+        params = {
+            "gamma": gamma,
+            "degree": int(rng.integers(2, 4)),
+            "coef0": float(rng.integers(2)),
+        }
     elif kernel == "precomputed":
         if rng.random() < 0.5:
             X = numpy_kernel("rbf", X, X, gamma=gamma)

@@ -21,7 +21,9 @@ inf = math.inf
 
 def loss(residual, y, c, b):
     """sum_i c_i [1 - y_i (<w, z_i> + b)]_+ with <w, z_i> = y_i - residual_i."""
-    return sum(ci * max(0.0, 1 - yi * (yi - ri + b)) for ci, yi, ri in zip(c, y, residual, strict=True))
+    return sum(
+        ci * max(0.0, 1 - yi * (yi - ri + b)) for ci, yi, ri in zip(c, y, residual, strict=True)
+    )
 
 
 def feasible_point(case, rng):
@@ -127,7 +129,7 @@ def test_gap_is_at_most_tol_times_total_weight(tol):
     assert checked >= 55
 
 
-# ---- Points that are not optimal ------------------------------------------------------------------
+# ---- Points that are not optimal ----------------------------------------------------------------
 
 
 def optimum(case):
@@ -225,7 +227,7 @@ def test_another_w_is_rejected():
     expansion = case.K @ (case.y * alpha)
     kept = wsvm_residuals(case.problem(), alpha, beta, b, slack, expansion)
     assert fields(kept) == set()
-    moved = wsvm_residuals(case.problem(), alpha, beta, b, slack, expansion + [0.0, 0.0, 0.125])
+    moved = wsvm_residuals(case.problem(), alpha, beta, b, slack, expansion + 0.125 * np.eye(3)[2])
     assert moved.w == pytest.approx(0.125, abs=1e-14)
     assert "w" in fields(moved)
     # The same shift of all rows is an offset: only the line of w tells the two apart.
@@ -265,7 +267,7 @@ def test_violation_and_gap_grow_with_the_distance(seed):
     assert all(later < earlier for earlier, later in pairwise(duals))
 
 
-# ---- Offsets ------------------------------------------------------------------------------------------
+# ---- Offsets ------------------------------------------------------------------------------------
 
 
 def random_offsets(seed):

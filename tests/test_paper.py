@@ -175,7 +175,8 @@ def test_thm_svmw_unique():
 
     With I_0 = {y f < 1} and I_1 = {y f <= 1}, the right derivative of the loss in b is
     sum(c, I_- and I_1) - sum(c, I_+ and I_0) and the left one is
-    sum(c, I_- and I_0) - sum(c, I_+ and I_1): each equality says that b can move one way at no cost.
+    sum(c, I_- and I_0) - sum(c, I_+ and I_1): each equality says that b can move one way at no
+    cost.
     """
     n_unique = n_interval = 0
     for seed in range(200):

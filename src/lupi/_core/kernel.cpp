@@ -322,7 +322,7 @@ i64 Kernel::padded_n() const {
 }
 
 template <class S>
-void Kernel::rows(const i64* idx, i64 m, S* const* out, Pool& pool) const {
+void Kernel::rows(const i64* idx, i64 m, S* const* out, const Scale& scale, Pool& pool) const {
   using R = Real<S>;
   if (is_gram()) {
     pool.run(m, [&](i64 begin, i64 end) {
@@ -339,9 +339,23 @@ void Kernel::rows(const i64* idx, i64 m, S* const* out, Pool& pool) const {
       const i64 rows = std::min<i64>(tile_rows, m - q * tile_rows);
       S* to[tile_rows];
       for (i64 i = 0; i < rows; ++i) to[i] = out[q * tile_rows + i] + p * width;
-      row_loops<S>().put(tile, to, rows);
+      row_loops<S>().put(tile, to, rows, scale);
     });
   });
+}
+
+Scale Kernel::sampled_scale() const {
+  const i64 m = std::min<i64>(n_, 256);
+  std::vector<i64> idx(static_cast<std::size_t>(m));
+  for (i64 r = 0; r < m; ++r) idx[std::size_t(r)] = r * n_ / m;
+  std::vector<float> block(std::size_t(m * m));
+  Pool alone(1);
+  square_block(idx.data(), m, block.data(), m, alone);
+  double largest = 0;
+  for (i64 r = 0; r < m; ++r)
+    for (i64 k = 0; k < r; ++k) largest = std::max(largest, double(block[std::size_t(r * m + k)]));
+  // All pairs reach somewhat further than those of the sample.
+  return q16_scale(std::min(1.0, 1.3 * largest + 1e-3));
 }
 
 void Kernel::diagonal(double* diag) const {
@@ -500,7 +514,8 @@ Buffer<R>::~Buffer() {
 
 template <class S>
 RowCache<S>::RowCache(const Kernel& kernel, i64 capacity)
-    : kernel_(kernel), capacity_(std::min(capacity, kernel.n())), stride_(kernel.padded_n<S>()),
+    : kernel_(kernel), scale_(sizeof(S) == 2 ? kernel.sampled_scale() : Scale()),
+      capacity_(std::min(capacity, kernel.n())), stride_(kernel.padded_n<S>()),
       storage_(std::size_t(capacity_) * std::size_t(stride_)), row_(std::size_t(kernel.n()), nullptr),
       last_used_(std::size_t(kernel.n()), 0) {
   for (i64 s = capacity_; s-- > 0;) free_slots_.push_back(s);
@@ -539,7 +554,7 @@ void RowCache<S>::ensure(const i64* idx, i64 m, Pool& pool) {
     row_[std::size_t(i)] = where.back();
     at_hand_.push_back(i);
   }
-  if (!missing.empty()) kernel_.rows<S>(missing.data(), i64(missing.size()), where.data(), pool);
+  if (!missing.empty()) kernel_.rows<S>(missing.data(), i64(missing.size()), where.data(), scale_, pool);
   computed_ += i64(missing.size());
 }
 

@@ -71,7 +71,9 @@ class Kernel {
 
   // out[r][0..n) = k(x_idx[r], .), stored as S. out rows need room for `padded_n` values.
   template <class S>
-  void rows(const i64* idx, i64 m, S* const* out, Pool& pool) const;
+  void rows(const i64* idx, i64 m, S* const* out, const Scale& scale, Pool& pool) const;
+  // A scale for rows stored in 16 bits, from the kernel among some of the points.
+  Scale sampled_scale() const;
   template <class S>
   i64 padded_n() const;
   // diag[i] = k(x_i, x_i)
@@ -127,10 +129,12 @@ class RowCache {
   i64* last_used() { return last_used_.data(); }  // to be written by the user of a row
   i64 capacity() const { return capacity_; }
   i64 computed() const { return computed_; }
+  const Scale& scale() const { return scale_; }
   const Kernel& kernel() const { return kernel_; }
 
  private:
   const Kernel& kernel_;
+  Scale scale_;
   i64 capacity_, stride_, computed_ = 0;
   Buffer<S> storage_;
   std::vector<const S*> row_;

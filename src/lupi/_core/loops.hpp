@@ -49,11 +49,17 @@ struct SmoArrays {
   const double* hi; // (q)
 };
 
-// Kernel rows are kept as float, as double, or, for the rbf kernel, in 16 bits: a value in [0, 1] is
-// value_offset + value_scale * q, with an error of at most 7.6e-6. Half the memory of float is half
-// the time of a step, and twice the rows in the cache.
+// Kernel rows are kept as float, as double, or, for the rbf kernel, in 16 bits: a value in [0, top] is
+// top / 2 + q * top / 65534, with an error of at most 7.6e-6 * top. Half the memory of float is half
+// the time of a step, and twice the rows in the cache. `top` lies somewhat above the largest value off
+// the diagonal in a sample; larger ones are cut, and the diagonal is put right by hand.
 using q16 = std::int16_t;
-constexpr double q16_scale = 1.0 / 65534, q16_offset = 0.5;
+
+struct Scale {
+  double factor = 1, offset = 0;  // value = offset + factor * stored
+  double top = 1;                 // largest value that can be stored (q16)
+};
+inline Scale q16_scale(double top) { return {top / 65534, 0.5 * top, top}; }
 
 template <class S>
 struct RealOf {
@@ -74,6 +80,7 @@ struct PairArrays {
   i64 ld;             // n padded to `lanes`
   const S* const* row;  // row[i]: k(x_i, .) with ld entries, or null where it is not at hand
   i64* last_used;     // last_used[i] = the step that used row i
+  Scale scale;        // of the stored rows
   const R* diag;      // (ld)
   R* v;               // (ld), side as in SmoArrays
   Side* side;
@@ -132,10 +139,11 @@ struct Loops {
 template <class S>
 struct RowLoops {
   // out[i] <- row i of a tile, `width` values, i < rows.
-  void (*put)(const Real<S>* tile, S* const* out, i64 rows);
+  void (*put)(const Real<S>* tile, S* const* out, i64 rows, const Scale& scale);
   // v[j] -= sum_r delta[r] rows[r][j] for j in [begin, end); sums in Real<S> over all r, then one
   // double.
-  void (*subtract)(const S* const* rows, const Real<S>* delta, i64 m, i64 begin, i64 end, double* v);
+  void (*subtract)(const S* const* rows, const Real<S>* delta, i64 m, i64 begin, i64 end, double* v,
+                   const Scale& scale);
   // `smo` on all variables: until the violation is at most eps, `steps` reaches max_steps, a row
   // is missing, or, with a team, its helper keeps being late. The result does not depend on the team.
   void (*pairs)(PairArrays<S>& s, double eps, i64 max_steps, PairTeam<S>* team);

@@ -205,16 +205,17 @@ void combine_rows(const R* tile, const R* coef, R* out) {
 
 // ---------------------------------------------------------------------------------------------
 // Stored rows. `load_row` brings one vector of what is stored, as a real number q; the kernel value is
-// offset + scale * q.
+// offset + factor * q.
 
+// What is stored as float or double is the value itself.
 template <class S>
-struct Stored {
-  static constexpr Real<S> offset = 0, scale = 1;
-};
-template <>
-struct Stored<q16> {
-  static constexpr float offset = float(q16_offset), scale = float(q16_scale);
-};
+inline Real<S> factor_of(const Scale& scale) {
+  return sizeof(S) == 2 ? Real<S>(scale.factor) : Real<S>(1);
+}
+template <class S>
+inline Real<S> offset_of(const Scale& scale) {
+  return sizeof(S) == 2 ? Real<S>(scale.offset) : Real<S>(0);
+}
 
 // Short integers to the width of R. The compilers' generic conversion takes twenty instructions where
 // the processor has one.
@@ -268,27 +269,30 @@ typedef q16 HalfVec __attribute__((vector_size(LUPI_VECTOR_BYTES / 2)));
 typedef q16 UnalignedHalfVec __attribute__((vector_size(LUPI_VECTOR_BYTES / 2), aligned(2), may_alias));
 inline Vec<float> load_row(const q16* p) { return __builtin_convertvector(widen(p), Vec<float>); }
 
-inline void store_row(float* p, Vec<float> x) { store<float>(p, x); }
-inline void store_row(double* p, Vec<double> x) { store<double>(p, x); }
-inline void store_row(q16* p, Vec<float> x) {
-  x = (x - float(q16_offset)) * 65534.0f;
-  x = x > 32767.0f ? splat<float>(32767.0f) : x;  // the exponential may exceed 1 by rounding
+inline void store_row(float* p, Vec<float> x, float, float) { store<float>(p, x); }
+inline void store_row(double* p, Vec<double> x, double, double) { store<double>(p, x); }
+inline void store_row(q16* p, Vec<float> x, float offset, float inverse) {
+  x = (x - offset) * inverse;
+  x = x > 32767.0f ? splat<float>(32767.0f) : x;
   x = x + 12582912.0f;                            // to the nearest integer, in the low bits
   const IVec<float> q = (IVec<float>)x - 0x4B400000;
   *reinterpret_cast<UnalignedHalfVec*>(p) = __builtin_convertvector(q, HalfVec);
 }
 
 template <class S>
-void put(const Real<S>* tile, S* const* out, i64 rows) {
+void put(const Real<S>* tile, S* const* out, i64 rows, const Scale& scale) {
   constexpr int w = vectors_per_panel, L = lanes<Real<S>>;
+  const Real<S> offset = Real<S>(scale.offset), inverse = Real<S>(1.0 / scale.factor);
   for (i64 i = 0; i < rows; ++i)
-    for (int j = 0; j < w; ++j) store_row(out[i] + j * L, load<Real<S>>(tile + (i * w + j) * L));
+    for (int j = 0; j < w; ++j)
+      store_row(out[i] + j * L, load<Real<S>>(tile + (i * w + j) * L), offset, inverse);
 }
 
 template <class S>
 void subtract(const S* const* rows, const Real<S>* delta, i64 m, i64 begin, i64 end,
-              double* __restrict v) {
+              double* __restrict v, const Scale& scale) {
   using R = Real<S>;
+  const double factor = double(factor_of<S>(scale)), offset = double(offset_of<S>(scale));
   // Blocks of columns that stay in the first cache while all rows pass through them.
   constexpr i64 block = 1024;
   R acc[block];
@@ -311,7 +315,7 @@ void subtract(const S* const* rows, const Real<S>* delta, i64 m, i64 begin, i64 
       for (i64 j = 0; j < nb; ++j) acc[j] += d * R(p[j]);
     }
     for (i64 j = 0; j < nb; ++j)
-      v[j0 + j] -= double(Stored<S>::offset) * double(total) + double(Stored<S>::scale) * double(acc[j]);
+      v[j0 + j] -= offset * double(total) + factor * double(acc[j]);
   }
 }
 
@@ -361,17 +365,17 @@ struct Extremes {
   i64 where;
 };
 
-// v <- v - delta (Ki - Kj) on [begin, end), and its extremes there.
+// v <- v - scaled (Ki - Kj) on [begin, end), and its extremes there; `scaled` is the step times the
+// factor of the stored rows, whose offset cancels in the difference.
 template <class S, class R = Real<S>>
-inline Extremes<R> update_and_find(R* v, const Side* side, const S* Ki, const S* Kj, R delta, i64 begin,
-                                   i64 end) {
+inline Extremes<R> update_and_find(R* v, const Side* side, const S* Ki, const S* Kj, R scaled,
+                                   i64 begin, i64 end) {
   constexpr int L = lanes<R>;
   const R infinity = R(__builtin_inf());
   const Vec<R> highest = splat<R>(infinity), lowest = splat<R>(-infinity);
   const IVec<R> step = IVec<R>{} + typename V<R>::integer(L);
   Vec<R> best = lowest, least = highest;
   IVec<R> where = {}, index = iota<R>() + typename V<R>::integer(begin);
-  const R scaled = delta * Stored<S>::scale;  // the offset cancels in the difference
   for (i64 k = begin; k < end; k += L, index += step) {
     const Vec<R> x = load<R>(v + k) - scaled * (load_row(Ki + k) - load_row(Kj + k));
     store<R>(v + k, x);
@@ -401,11 +405,11 @@ struct Partner {
 };
 template <class S, class R = Real<S>>
 inline Partner<R> find_partner(const R* v, const Side* side, const S* Ki, const R* diag, R vi, R kii,
-                               i64 begin, i64 end) {
+                               const Scale& scale, i64 begin, i64 end) {
   constexpr int L = lanes<R>;
   const IVec<R> step = IVec<R>{} + typename V<R>::integer(L);
   const Vec<R> none = splat<R>(R(-1)), flat = splat<R>(min_curvature<R>);
-  const R base = kii - R(2) * Stored<S>::offset, factor = R(2) * Stored<S>::scale;
+  const R base = kii - R(2) * offset_of<S>(scale), factor = R(2) * factor_of<S>(scale);
   Vec<R> gain = none;
   IVec<R> where = {}, index = iota<R>() + typename V<R>::integer(begin);
   for (i64 k = begin; k < end; k += L, index += step) {
@@ -464,7 +468,7 @@ i64 smo(SmoArrays<R>& s, double eps, i64 max_steps, double* violation) {
     if (!(*violation > eps) || steps >= max_steps) return steps;
     const i64 i = e.where;
     Ki = s.K + i * s.ld;
-    const i64 j = find_partner(s.v, s.side, Ki, s.diag, e.largest, s.diag[i], 0, s.ld).where;
+    const i64 j = find_partner(s.v, s.side, Ki, s.diag, e.largest, s.diag[i], Scale(), 0, s.ld).where;
     if (j < 0) return steps;  // not a number somewhere: leave it to the caller's certificate
     Kj = s.K + j * s.ld;
     delta = move_pair<R>(i, j, double(e.largest) - double(s.v[j]),
@@ -512,12 +516,12 @@ struct Passes {
     return e;
   }
   i64 partner(const S* Ki, R vi, R kii) {
-    if (!team) return find_partner(s.v, s.side, Ki, s.diag, vi, kii, 0, s.ld).where;
+    if (!team) return find_partner(s.v, s.side, Ki, s.diag, vi, kii, s.scale, 0, s.ld).where;
     team->Ki = Ki;
     team->vi = vi;
     team->kii = kii;
     order(PairTeam<S>::find);
-    const Partner<R> best = find_partner(s.v, s.side, Ki, s.diag, vi, kii, 0, half);
+    const Partner<R> best = find_partner(s.v, s.side, Ki, s.diag, vi, kii, s.scale, 0, half);
     wait();
     return team->gain > best.gain ? team->where : best.where;
   }
@@ -534,7 +538,8 @@ void help(PairArrays<S>& s, PairTeam<S>& team) {
       team.smallest = e.smallest;
       team.where = e.where;
     } else if (team.what == PairTeam<S>::find) {
-      const auto p = find_partner(s.v, s.side, team.Ki, s.diag, team.vi, team.kii, team.half, s.ld);
+      const auto p = find_partner(s.v, s.side, team.Ki, s.diag, team.vi, team.kii, s.scale, team.half,
+                                  s.ld);
       team.gain = p.gain;
       team.where = p.where;
     }
@@ -568,11 +573,15 @@ void pairs(PairArrays<S>& s, double eps, i64 max_steps, PairTeam<S>* team) {
     const S* Kj = s.row[j];
     s.missing = -1;
     s.last_used[i] = s.last_used[j] = ++s.steps;
-    const double kij = double(Stored<S>::offset) + double(Stored<S>::scale) * double(Ki[j]);
+    const double kij = double(offset_of<S>(s.scale)) + double(factor_of<S>(s.scale)) * double(Ki[j]);
     const R delta =
         move_pair<R>(i, j, double(e.largest) - double(s.v[j]),
-                  double(s.diag[i]) + double(s.diag[j]) - 2 * kij, s.a, s.lo, s.hi, s.side);
-    e = passes.update(Ki, Kj, delta);
+                     double(s.diag[i]) + double(s.diag[j]) - 2 * kij, s.a, s.lo, s.hi, s.side);
+    if (sizeof(S) == 2) {  // what the stored diagonal, cut at `top`, lacks
+      s.v[i] -= delta * R(1 - s.scale.top);
+      s.v[j] += delta * R(1 - s.scale.top);
+    }
+    e = passes.update(Ki, Kj, delta * factor_of<S>(s.scale));
   }
   if (team) {
     passes.order(PairTeam<S>::stop);
