@@ -56,6 +56,9 @@ def test_certificate_by_the_definition(seed):
     alpha = feasible_point(case, np.random.default_rng(seed))
     certificate = wsvm_certificate(case.problem(), alpha)
     y, c, n = case.y, case.c, case.n
+    again = wsvm_certificate(case.problem(), alpha, expansion=case.K @ (y * alpha))
+    assert again.primal_objective == pytest.approx(certificate.primal_objective, abs=1e-13)
+    assert again.violation == pytest.approx(certificate.violation, abs=1e-13)
 
     f = [sum(alpha[j] * y[j] * case.K[i, j] for j in range(n)) for i in range(n)]
     squared_norm = sum(alpha[i] * y[i] * f[i] for i in range(n))

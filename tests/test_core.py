@@ -360,7 +360,7 @@ def test_wrong_types_in_the_solver_are_refused():
             kernel, z["y"], z["lo"], z["hi"], z["a"], z["v"], 1e-3, 20, 100, 1
         ),
         "small": lambda z: core.wsvm_small(
-            kernel, z["y"], z["lo"], z["hi"], z["a"], z["v"], 1e-3, 100, 1e-3, 100
+            kernel, z["y"], z["lo"], z["hi"], z["a"], z["v"], 1e-3, 100, 1e-3
         ),
     }
     for call in calls.values():
@@ -450,10 +450,11 @@ def test_tiny_cache_gives_the_same_objective(kernel, tol):
     roomy = wsvm.solve(problem, tol=tol)
     # Room for 2 rows of 4 bytes or 5 of 2 bytes, hence for no factorisation worth the name.
     tight = wsvm.solve(problem, tol=tol, cache_size=0.013 if tol >= 1e-5 else 0.05)
+    rounding = 1e-12 * roomy.dual_objective
     for solution in (roomy, tight):
         assert solution.status.converged
         assert solution.violation <= tol
-        assert 0 <= solution.gap <= tol * case.c.sum()
+        assert -rounding <= solution.gap <= tol * case.c.sum()
     assert tight.stats["rows"] > roomy.stats["rows"]
     difference = abs(roomy.dual_objective - tight.dual_objective)
-    assert difference <= max(roomy.gap, tight.gap)
+    assert difference <= max(roomy.gap, tight.gap) + rounding

@@ -17,7 +17,7 @@ COUNTEREXAMPLE = HAND_SOLVED[0]
 
 
 def test_counterexample():
-    """sec:example_svmw_not_svmp prints w = -2, b = 3, xi = (0, 0, 4), alpha = (4, 6, 2), beta = 0."""
+    """sec:example_svmw_not_svmp: w = -2, b = 3, xi = (0, 0, 4), alpha = (4, 6, 2), beta = 0."""
     X, y, c = [[1.0], [2.0], [3.0]], [1, -1, 1], [4, 6, 2]
     model = WeightedSVC(C=1.0, kernel="linear").fit(X, y, sample_weight=c)
     np.testing.assert_allclose(model.coef_, [[-2.0]], rtol=0, atol=1e-9)
@@ -148,8 +148,8 @@ def mild_cases(count):
 def balanced_or_not(seed):
     """A problem with weights that are whole multiples of a power of two: their sums are exact.
 
-    Half of them give both classes the same total weight, and the weights go from so small that every
-    alpha is at its bound to so large that some are free.
+    Half of them give both classes the same total weight, and the weights go from so small that
+    every alpha is at its bound to so large that some are free.
     """
     rng = np.random.default_rng([1999, seed])
     n = int(rng.integers(4, 40))

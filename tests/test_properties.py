@@ -546,6 +546,24 @@ def test_balanced_class_weight_and_repeated_rows():
     assert_same_function(one, other, X, 1e-7)
 
 
+@pytest.mark.parametrize("classes", [2, 3])
+def test_balanced_class_weight_of_a_class_without_weight(classes):
+    """A class whose rows all have weight zero is absent: it neither counts nor divides by zero."""
+    X, y = load_iris(return_X_y=True)
+    X, y = X[y < classes], y[y < classes]
+    weight = np.where(y == 0, 0.0, 1.0)
+    weight[-5:] = 3.0
+    model = WeightedSVC(class_weight="balanced", gamma=0.3).fit(X, y, sample_weight=weight)
+    assert np.isfinite(model.decision_function(X)).all()
+    assert not set(model.predict(X)) & {0}
+    if classes == 3:
+        # The pair of the two other classes is weighted so that both have the same total.
+        pair = model.solutions_[2]
+        c = pair.solution.dual.alpha + pair.solution.dual.beta
+        label = y[pair.rows]
+        assert c[label == 1].sum() == pytest.approx(c[label == 2].sum(), rel=1e-12)
+
+
 def test_scalar_and_missing_weights():
     X, y, _ = noisy()
     plain = WeightedSVC(C=6.0).fit(X, y)

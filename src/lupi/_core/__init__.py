@@ -11,7 +11,7 @@ from . import _core_ext as core
 # The factorisations of the active-set finish use the LAPACK that scipy ships.
 core.set_lapack(
     cython_lapack.__pyx_capi__["dpotrf"],
-    cython_lapack.__pyx_capi__["dpotrs"],
+    cython_lapack.__pyx_capi__["dpstrf"],
     cython_blas.__pyx_capi__["dtrsm"],
     cython_blas.__pyx_capi__["dgemm"],
 )

@@ -39,12 +39,6 @@ bool cholesky(double* A, i64 n, const Check& check) {
   return true;
 }
 
-void cholesky_solve(const double* L, i64 n, double* X, i64 k) {
-  char lower = 'L';
-  int ni = int(n), ki = int(k), info = 0;
-  lapack().dpotrs(&lower, &ni, &ki, const_cast<double*>(L), &ni, X, &ni, &info);
-}
-
 double largest_violation(const Box& box, const double* a, const double* v, i64* up, i64* low) {
   double m = -std::numeric_limits<double>::infinity(), M = -m;
   i64 i = -1, j = -1;
@@ -57,18 +51,132 @@ double largest_violation(const Box& box, const double* a, const double* v, i64* 
   return m - M;
 }
 
-// The method. With F the variables strictly between their bounds, the Newton step (d, b) solves
+double magnitude_of_v(const Kernel& kernel, const Box& box, const double* a) {
+  std::vector<double> diag(static_cast<std::size_t>(box.n));
+  kernel.diagonal(diag.data());
+  double sum = 0, most = 0;
+  for (i64 i = 0; i < box.n; ++i) {
+    const double root = std::sqrt(std::abs(diag[std::size_t(i)]));
+    sum += root * std::abs(a[i]);
+    most = std::max(most, root);
+  }
+  return std::max(1.0, sum * most);
+}
+
+namespace {
+
+// The Newton system on the free variables F with one equality, sum of the step = 0.
 //
-//     (K_FF + ridge) d + b 1 = v_F,     1'd = -sum(a),
-//
-// that is, it minimises the objective over F with the others fixed; b is then the offset. The step is
-// cut at the first bound, whose variable leaves F. After a full step every bound variable is compared
-// with b: one that may rise with v > b, or fall with v < b, enters F. Every step is feasible and none
-// raises the objective. Many variables enter at once; if the first step after that is blocked at
-// length zero, the blocking ones go back, and from then on only the worst enters, which always admits
-// a step of positive length. The ridge makes the step a proximal one: a direction along which K_FF is
-// flat (repeated rows, numerically dependent columns) gets a very long step and so ends at a bound,
-// which removes the dependence; v is always recomputed from a, never from the ridged matrix.
+// One of them, the reference r, is expressed by the others: d_r = -sum of the rest. What is left is
+// unconstrained, with the matrix H_ij = K_ij - K_ir - K_rj + K_rr, positive semidefinite, and the
+// gradient v_i - v_r. H is factored by Cholesky; if that meets a small pivot, by Cholesky with
+// pivoting, which splits F into an independent part P and a rest D whose columns of H depend on those
+// of P: along e_j - H_PP^{-1} H_Pj, j in D, the objective is linear.
+class FreeSystem {
+ public:
+  // K (m, m): the kernel among F, overwritten.
+  // False: a pivot so negative that the kernel is not positive semidefinite.
+  bool factor(std::vector<double>& K, i64 m, const Check& check) {
+    size_ = m - 1;
+    order_.resize(std::size_t(size_));
+    std::iota(order_.begin(), order_.end(), 0);
+    rank_ = size_;
+    if (size_ == 0) return true;
+    const std::size_t sm = std::size_t(m), ss = std::size_t(size_);
+    H_.resize(ss * ss);
+    diagonal_.resize(ss);
+    double largest = 0, magnitude = 0;
+    for (std::size_t i = 0; i < ss; ++i)
+      for (std::size_t j = 0; j < ss; ++j)
+        H_[i * ss + j] = (K[(i + 1) * sm + j + 1] - K[(i + 1) * sm]) - (K[j + 1] - K[0]);
+    for (std::size_t i = 0; i < ss; ++i) {
+      diagonal_[i] = H_[i * ss + i];
+      largest = std::max(largest, diagonal_[i]);
+      magnitude = std::max(magnitude, std::abs(K[(i + 1) * sm + i + 1]));
+    }
+    magnitude = std::max(magnitude, std::abs(K[0]));
+    // Rounding of the differences and of the elimination.
+    tol_ = 2.3e-16 * (double(m) * largest + 8 * magnitude);
+    copy_ = H_;
+    bool regular = cholesky(H_.data(), size_, check);
+    for (std::size_t i = 0; regular && i < ss; ++i) regular = H_[i * ss + i] * H_[i * ss + i] > 100 * tol_;
+    if (regular) return true;
+    H_.swap(copy_);
+    char lower = 'L';
+    int n = int(size_), rank = 0, info = 0;
+    double tol = tol_;
+    std::vector<int> pivots(ss);
+    std::vector<double> work(2 * ss);
+    lapack().dpstrf(&lower, &n, H_.data(), &n, pivots.data(), &rank, &tol, work.data(), &info);
+    if (info < 0) return false;
+    rank_ = rank;
+    for (std::size_t i = 0; i < ss; ++i) order_[i] = pivots[i] - 1;
+    for (std::size_t i = std::size_t(rank_); i < ss; ++i) {
+      double left = diagonal_[std::size_t(order_[i])];
+      for (std::size_t k = 0; k < std::size_t(rank_); ++k) left -= H_[k * ss + i] * H_[k * ss + i];
+      if (left < -1e6 * tol_ && left < -1e-7 * largest) return false;
+    }
+    return true;
+  }
+
+  i64 dependent() const { return size_ - rank_; }
+  // Positions in F: the independent ones are at(0..rank), the dependent ones after them.
+  i64 at(i64 k) const { return order_[std::size_t(k)] + 1; }
+  i64 rank() const { return rank_; }
+
+  // d (m): the Newton step from v (m), both in the order of F; zero on the dependent part.
+  void newton(const std::vector<double>& v, std::vector<double>& d) {
+    x_.resize(std::size_t(rank_));
+    for (i64 k = 0; k < rank_; ++k) x_[std::size_t(k)] = v[std::size_t(at(k))] - v[0];
+    triangular('N');
+    spread(d);
+  }
+  // d (m): the flat direction of the dependent variable k >= rank, with d = 1 there.
+  void flat(i64 k, std::vector<double>& d) {
+    x_.resize(std::size_t(rank_));
+    for (i64 r = 0; r < rank_; ++r) x_[std::size_t(r)] = -H_[std::size_t(r * size_ + k)];
+    triangular('T');  // L x = -H_Pj is solved by the row of the factor itself
+    spread(d);
+    d[std::size_t(at(k))] = 1;
+    d[0] -= 1;
+  }
+
+ private:
+  // x <- (L L')^{-1} x, or with 'T' only the second half, L'^{-1} x.
+  void triangular(char from) {
+    if (rank_ == 0) return;
+    char left = 'L', lower = 'L', plain = 'N', trans = 'T';
+    int n = int(rank_), ld = int(size_), one = 1;
+    double unit = 1;
+    if (from == 'N')
+      lapack().dtrsm(&left, &lower, &plain, &plain, &n, &one, &unit, H_.data(), &ld, x_.data(), &n);
+    lapack().dtrsm(&left, &lower, &trans, &plain, &n, &one, &unit, H_.data(), &ld, x_.data(), &n);
+  }
+  void spread(std::vector<double>& d) {
+    d.assign(std::size_t(size_ + 1), 0.0);
+    for (i64 k = 0; k < rank_; ++k) {
+      d[std::size_t(at(k))] = x_[std::size_t(k)];
+      d[0] -= x_[std::size_t(k)];
+    }
+  }
+
+  i64 size_ = 0, rank_ = 0;
+  double tol_ = 0;
+  std::vector<double> H_, copy_, diagonal_, x_;
+  std::vector<i64> order_;
+};
+
+}  // namespace
+
+// The method. With F the variables strictly between their bounds, a Newton step minimises the
+// objective over F with the others fixed; it is cut at the first bound, whose variable leaves F. After
+// a full step v is the same number b, the offset, on all of F; where the kernel among F is singular
+// (repeated rows, linear kernels) some dependent variables may disagree, and each is taken along its
+// flat direction until the disagreement is gone or something reaches a bound. Then every bound
+// variable is compared with b: one that may rise with v > b, or fall with v < b, enters F. Every step
+// is feasible and none raises the objective. Many variables enter at once; if a step after that is
+// blocked at length zero, from then on only the worst enters, which always admits a step of positive
+// length. v is recomputed from a before it decides that all is done.
 PolishResult wsvm_polish(const Kernel& kernel, const double* gram, const Box& box, double* a,
                          double* v, double tol, i64 max_free, i64 max_iterations, Pool& pool,
                          const Check& check) {
@@ -76,9 +184,8 @@ PolishResult wsvm_polish(const Kernel& kernel, const double* gram, const Box& bo
   const i64 n = box.n;
   std::vector<char> is_free(std::size_t(n), 0);
   std::vector<i64> F, entered;
-  std::vector<double> block, X, step;
-  std::vector<double> change(static_cast<std::size_t>(n));
-  double ridge_scale = 1e-13;
+  std::vector<double> block, d, vF, change(static_cast<std::size_t>(n));
+  FreeSystem system;
   bool only_worst = false;
 
   auto subtract_columns = [&](const i64* idx, i64 m, const double* coef, double* out) {
@@ -101,10 +208,37 @@ PolishResult wsvm_polish(const Kernel& kernel, const double* gram, const Box& bo
     std::copy(box.y, box.y + n, v);
     subtract_columns(support.data(), i64(support.size()), coef.data(), v);
   };
+  // a <- a + t d on F for the largest t <= longest that stays within the bounds; whoever reaches one
+  // leaves F. Returns t.
+  auto move = [&](double longest) {
+    double t = longest;
+    for (std::size_t r = 0; r < F.size(); ++r) {
+      const i64 i = F[r];
+      if (d[r] == 0) continue;
+      const double room = d[r] > 0 ? box.hi[i] - a[i] : a[i] - box.lo[i];
+      if (std::abs(d[r]) * t > room) t = room / std::abs(d[r]);
+    }
+    for (std::size_t r = 0; r < F.size(); ++r) {
+      const i64 i = F[r];
+      const double before = a[i], room = d[r] > 0 ? box.hi[i] - a[i] : a[i] - box.lo[i];
+      if (d[r] != 0 && t < longest && std::abs(d[r]) * t >= room * (1 - 1e-14))
+        a[i] = d[r] > 0 ? box.hi[i] : box.lo[i];
+      else
+        a[i] = std::min(std::max(a[i] + t * d[r], box.lo[i]), box.hi[i]);
+      if (!(a[i] > box.lo[i] && a[i] < box.hi[i]) && d[r] != 0) is_free[std::size_t(i)] = 0;
+      d[r] = a[i] - before;
+    }
+    if (t > 0) subtract_columns(F.data(), i64(F.size()), d.data(), v);
+    return t;
+  };
+  auto load_vF = [&] {
+    vF.resize(F.size());
+    for (std::size_t r = 0; r < F.size(); ++r) vF[r] = v[F[r]];
+  };
 
   for (i64 i = 0; i < n; ++i) is_free[std::size_t(i)] = a[i] > box.lo[i] && a[i] < box.hi[i];
   i64 up, low;
-  double b = 0;
+  int refinements = 0;
   for (; result.iterations < max_iterations; ++result.iterations) {
     check();
     F.clear();
@@ -115,7 +249,7 @@ PolishResult wsvm_polish(const Kernel& kernel, const double* gram, const Box& bo
       result.too_large = true;
       break;
     }
-    bool full_step = true;
+    double b = 0;
     if (m > 0) {
       block.resize(std::size_t(m * m));
       if (gram) {
@@ -125,78 +259,63 @@ PolishResult wsvm_polish(const Kernel& kernel, const double* gram, const Box& bo
       } else {
         kernel.square_block(F.data(), m, block.data(), m, pool);
       }
-      double largest = 0;
-      for (i64 r = 0; r < m; ++r) largest = std::max(largest, std::abs(block[std::size_t(r * m + r)]));
-      if (!(largest > 0)) largest = 1;
-      for (i64 r = 0; r < m; ++r) block[std::size_t(r * m + r)] += ridge_scale * largest;
-      if (!cholesky(block.data(), m, check)) {
-        // Rounding makes a semidefinite block slightly negative; more than that is a kernel that is
-        // not positive semidefinite.
-        ridge_scale *= 100;
-        if (ridge_scale > 1e-6) {
-          result.indefinite = true;
-          break;
-        }
+      if (!system.factor(block, m, check)) {
+        result.indefinite = true;
+        break;
+      }
+      load_vF();
+      system.newton(vF, d);
+      const double length = move(1.0);
+      if (length < 1) {
+        if (length <= 0 && !entered.empty()) only_worst = true;
         continue;
       }
-      X.resize(std::size_t(2 * m));
-      for (i64 r = 0; r < m; ++r) {
-        X[std::size_t(r)] = v[F[std::size_t(r)]];
-        X[std::size_t(m + r)] = 1.0;
+      load_vF();
+      b = vF[0];
+      i64 worst = -1;
+      double most = 0.5 * tol;
+      for (i64 k = system.rank(); k < m - 1; ++k) {
+        const double off = std::abs(vF[std::size_t(system.at(k))] - b);
+        if (off > most) most = off, worst = k;
       }
-      cholesky_solve(block.data(), m, X.data(), 2);
-      double s1 = 0, s2 = 0;
-      for (i64 r = 0; r < m; ++r) s1 += X[std::size_t(r)], s2 += X[std::size_t(m + r)];
-      const double drift = std::accumulate(a, a + n, 0.0);
-      b = (s1 + drift) / s2;
-      step.resize(std::size_t(m));
-      double length = 1;
-      for (i64 r = 0; r < m; ++r) {
-        const i64 i = F[std::size_t(r)];
-        const double d = X[std::size_t(r)] - b * X[std::size_t(m + r)];
-        step[std::size_t(r)] = d;
-        const double room = d > 0 ? box.hi[i] - a[i] : a[i] - box.lo[i];
-        if (std::abs(d) * length > room) length = room / std::abs(d);
-      }
-      full_step = length >= 1;
-      for (i64 r = 0; r < m; ++r) {
-        const i64 i = F[std::size_t(r)];
-        const double d = step[std::size_t(r)] * length, before = a[i];
-        const double room = d > 0 ? box.hi[i] - a[i] : a[i] - box.lo[i];
-        // Blocked, or within rounding of the bound.
-        if (!full_step && std::abs(d) >= room * (1 - 1e-12)) {
-          a[i] = d > 0 ? box.hi[i] : box.lo[i];
-          is_free[std::size_t(i)] = 0;
-        } else {
-          a[i] += d;
-          if (a[i] >= box.hi[i]) a[i] = box.hi[i], is_free[std::size_t(i)] = 0;
-          if (a[i] <= box.lo[i]) a[i] = box.lo[i], is_free[std::size_t(i)] = 0;
+      if (worst >= 0) {
+        system.flat(worst, d);
+        double slope = 0, curvature = 0;
+        for (i64 r = 0; r < m; ++r) slope += d[std::size_t(r)] * vF[std::size_t(r)];
+        if (slope < 0) {
+          for (double& x : d) x = -x;
+          slope = -slope;
         }
-        step[std::size_t(r)] = a[i] - before;
-      }
-      if (length > 0) subtract_columns(F.data(), m, step.data(), v);
-      if (!full_step) {
-        if (length <= 0 && !entered.empty()) only_worst = true;
+        // What rounding leaves of the curvature counts once the step is long.
+        std::vector<double> Kd(static_cast<std::size_t>(n), 0.0);
+        subtract_columns(F.data(), m, d.data(), Kd.data());
+        for (i64 r = 0; r < m; ++r) curvature -= d[std::size_t(r)] * Kd[std::size_t(F[std::size_t(r)])];
+        const double longest = curvature > 0 ? slope / curvature : std::numeric_limits<double>::max();
+        move(longest);
         continue;
       }
     }
     // The objective is minimal over F. Is it over everything?
     refresh();
+    const double floor = 1e-15 * magnitude_of_v(kernel, box, a);
+    const double goal = std::max(tol, floor);
     result.violation = largest_violation(box, a, v, &up, &low);
-    if (!(result.violation > tol)) break;
-    entered.clear();
+    if (!(result.violation > goal)) break;
     if (m == 0) {  // no offset yet: the most violating pair enters
       is_free[std::size_t(up)] = is_free[std::size_t(low)] = 1;
       entered = {up, low};
       continue;
     }
+    load_vF();
+    b = vF[0];
+    entered.clear();
     for (i64 i = 0; i < n; ++i) {
-      if (is_free[std::size_t(i)]) continue;
-      const double excess = a[i] < box.hi[i] && box.hi[i] > box.lo[i] && v[i] > b   ? v[i] - b
-                            : a[i] > box.lo[i] && box.hi[i] > box.lo[i] && v[i] < b ? b - v[i]
-                                                                                   : 0;
+      if (is_free[std::size_t(i)] || !(box.hi[i] > box.lo[i])) continue;
+      const double excess = a[i] < box.hi[i] && v[i] > b   ? v[i] - b
+                            : a[i] > box.lo[i] && v[i] < b ? b - v[i]
+                                                           : 0;
       change[std::size_t(i)] = excess;
-      if (excess > 0.5 * tol) entered.push_back(i);
+      if (excess > 0.5 * goal) entered.push_back(i);
     }
     const std::size_t limit = only_worst ? 1 : std::size_t(std::max<i64>(1, m / 4));
     if (entered.size() > limit) {
@@ -208,8 +327,9 @@ PolishResult wsvm_polish(const Kernel& kernel, const double* gram, const Box& bo
       entered.resize(limit);
     }
     for (i64 i : entered) is_free[std::size_t(i)] = 1;
-    // Nothing enters though the violation is above tol: the free variables themselves are not at
-    // equality, because of rounding. Another Newton step refines them.
+    // Nothing enters though the violation is above the goal: the free variables are not at equality,
+    // because of rounding. A few more Newton steps refine them.
+    if (entered.empty() && ++refinements > 3) break;
   }
   refresh();
   result.violation = largest_violation(box, a, v);

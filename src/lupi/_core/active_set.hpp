@@ -7,7 +7,7 @@ namespace lupi {
 // LAPACK and BLAS, Fortran calling sequence, handed over once by the bindings (scipy's copies).
 struct Lapack {
   void (*dpotrf)(char*, int*, double*, int*, int*) = nullptr;
-  void (*dpotrs)(char*, int*, int*, double*, int*, double*, int*, int*) = nullptr;
+  void (*dpstrf)(char*, int*, double*, int*, int*, int*, double*, double*, int*) = nullptr;
   void (*dtrsm)(char*, char*, char*, char*, int*, int*, double*, double*, int*, double*, int*) = nullptr;
   void (*dgemm)(char*, char*, int*, int*, int*, double*, double*, int*, double*, int*, double*,
                 double*, int*) = nullptr;
@@ -17,8 +17,6 @@ Lapack& lapack();
 // A <- its Cholesky factor (lower triangle in LAPACK's sense), in blocks with `check` between them.
 // False where A is not positive definite to working precision.
 bool cholesky(double* A, i64 n, const Check& check);
-// X (n, k) <- A^{-1} X, columns contiguous.
-void cholesky_solve(const double* L, i64 n, double* X, i64 k);
 
 // State shared with wsvm.hpp: the problem min 1/2 a'Ka - y'a, lo <= a <= hi, sum(a) = 0.
 struct Box {
@@ -31,13 +29,16 @@ struct Box {
 struct PolishResult {
   i64 iterations = 0;
   double violation = 0;     // max v (may rise) - min v (may fall)
-  bool indefinite = false;  // a free block had a negative pivot
+  bool indefinite = false;  // the kernel among the free variables is not positive semidefinite
   bool too_large = false;   // more than max_free free variables: nothing done
 };
 
 // Largest KKT violation of (a, v): max v over a < hi minus min v over a > lo (-inf where one is empty).
 double largest_violation(const Box& box, const double* a, const double* v, i64* up = nullptr,
                          i64* low = nullptr);
+
+// Size of the sums that make up v = y - K a: rounding errors of v are about 1e-16 times this.
+double magnitude_of_v(const Kernel& kernel, const Box& box, const double* a);
 
 // Active-set descent to violation <= tol, from a feasible `a`; v = y - K a is recomputed and returned.
 // gram: the whole (n, n) kernel in double where it is at hand, else null.

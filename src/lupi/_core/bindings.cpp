@@ -160,9 +160,9 @@ void load_pointer(F*& target, nb::handle capsule) {
 NB_MODULE(_core_ext, m) {
   m.def("isa", [] { return std::string(isa_name()); });
 
-  m.def("set_lapack", [](nb::handle dpotrf, nb::handle dpotrs, nb::handle dtrsm, nb::handle dgemm) {
+  m.def("set_lapack", [](nb::handle dpotrf, nb::handle dpstrf, nb::handle dtrsm, nb::handle dgemm) {
     load_pointer(lapack().dpotrf, dpotrf);
-    load_pointer(lapack().dpotrs, dpotrs);
+    load_pointer(lapack().dpstrf, dpstrf);
     load_pointer(lapack().dtrsm, dtrsm);
     load_pointer(lapack().dgemm, dgemm);
   });
@@ -322,7 +322,7 @@ NB_MODULE(_core_ext, m) {
   // (steps, violation, polish iterations, indefinite)
   m.def("wsvm_small",
         [](const PyKernel& kernel, InF64 y, InF64 lo, InF64 hi, InOutF64 a, InOutF64 v, double tol,
-           i64 max_steps, double polish_tol, i64 polish_iterations) {
+           i64 max_steps, double polish_tol) {
           const i64 n = kernel.kernel->n();
           const Box box = make_box(n, y, lo, hi, a, v);
           return released([&](const Check& check) {
@@ -331,16 +331,11 @@ NB_MODULE(_core_ext, m) {
             std::vector<i64> all(static_cast<std::size_t>(n));
             for (i64 i = 0; i < n; ++i) all[std::size_t(i)] = i;
             kernel.kernel->square_block(all.data(), n, gram.data(), n, pool);
-            const DescentResult r =
-                wsvm_descend_small(gram.data(), box, a.data(), v.data(), {tol, max_steps}, check);
-            PolishResult p;
-            p.violation = r.violation;
-            if (r.steps < max_steps)
-              p = wsvm_polish(*kernel.kernel, gram.data(), box, a.data(), v.data(), polish_tol, n,
-                              polish_iterations, pool, check);
-            return std::make_tuple(r.steps, p.violation, p.iterations, p.indefinite);
+            const SmallResult r = wsvm_solve_small(*kernel.kernel, gram.data(), box, a.data(), v.data(),
+                                                   {tol, max_steps}, polish_tol, pool, check);
+            return std::make_tuple(r.steps, r.violation, r.polish_iterations, r.indefinite);
           });
         },
         "kernel"_a, "y"_a.noconvert(), "lo"_a.noconvert(), "hi"_a.noconvert(), "a"_a.noconvert(),
-        "v"_a.noconvert(), "tol"_a, "max_steps"_a, "polish_tol"_a, "polish_iterations"_a);
+        "v"_a.noconvert(), "tol"_a, "max_steps"_a, "polish_tol"_a);
 }

@@ -42,8 +42,16 @@ DescentResult wsvm_descend(RowCache<S>& rows, const Box& box, double* a, double*
                            const DescentOptions& options, Pool& pool, const Check& check,
                            const Report& report);
 
-// The same on all variables at once with the whole kernel at hand (n up to a few hundred).
-DescentResult wsvm_descend_small(const double* gram, const Box& box, double* a, double* v,
-                                 const DescentOptions& options, const Check& check);
+struct SmallResult {
+  i64 steps = 0, polish_iterations = 0;
+  double violation = 0;
+  bool indefinite = false;
+};
+
+// Small problems, with the whole kernel at hand in double: descent on all variables at once, then the
+// active-set finish to polish_tol; and again where the first attempt was not enough.
+SmallResult wsvm_solve_small(const Kernel& kernel, const double* gram, const Box& box, double* a,
+                             double* v, const DescentOptions& options, double polish_tol, Pool& pool,
+                             const Check& check);
 
 }  // namespace lupi

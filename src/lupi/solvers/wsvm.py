@@ -97,7 +97,6 @@ def solve(
             tol,
             max_steps,
             min(tol, _POLISH_TOL),
-            10 * n + 100,
         )
         if verbose:
             print(f"[lupi] {steps} steps, {polish_steps} active-set iterations")
@@ -245,9 +244,10 @@ def _is_psd_on_support(problem: WSVMProblem, a: Vector, limit: float) -> bool:
         return True
     K = problem.kernel.block(support)
     # Adding 1 b' + b 1' does not change the problem on sum(a) = 0: test on that subspace.
+    rounding = 1e-9 * max(1e-300, float(np.abs(K.diagonal()).max()))
     mean = K.mean(axis=0)
     K = K - mean - mean[:, None] + mean.mean()
-    K[np.diag_indices_from(K)] += 1e-9 * max(1e-300, float(np.abs(K.diagonal()).max()))
+    K[np.diag_indices_from(K)] += rounding
     try:
         la.cholesky(K, lower=True, overwrite_a=True, check_finite=False)
     except la.LinAlgError:
