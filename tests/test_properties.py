@@ -254,7 +254,7 @@ def test_one_class_left_by_the_weights(kernel, left):
 
 
 def test_subset_of_a_precomputed_kernel_by_zero_weights():
-    """scikit-learn#5150 and #25380: SVC numbers the rows that are left, and predicts wrongly."""
+    """SVC numbers the rows that are left instead, and predicts wrongly without a word."""
     X, y, weight = noisy(100)
     weight[np.random.default_rng(2).random(100) < 0.4] = 0.0
     K = rbf_kernel(X, gamma=0.5)

@@ -55,11 +55,24 @@ class KernelSpec:
     def matrix(self, X: Any) -> KernelMatrix:
         """The kernel on the rows of X; nothing is computed yet."""
         core_points = points(X)
+        largest = largest_square(X)
+        reached = np.float64(largest)
+        if self.name == "poly":
+            with np.errstate(over="ignore"):
+                reached = (abs(self.gamma) * reached + abs(self.coef0)) ** self.degree
+        # A margin for sums and differences of such numbers.
+        if not max(largest, reached) < 1e150:
+            raise ValueError(
+                f"X is too large for the {self.name} kernel: the largest squared length of a row "
+                f"is {largest:.3g} and kernel values overflow. Scale the features, for example "
+                "with StandardScaler."
+            )
         return KernelMatrix(
             core.kernel(core_points, self.name, self.gamma, self.degree, self.coef0),
             n=X.shape[0],
             is_psd=self.is_psd,
             is_rbf=self.name == "rbf",
+            largest=float(max(largest, reached, self.gamma)),
         )
 
     def cross(self, X: Any, Z: Any) -> NDArray[np.float64]:
@@ -110,12 +123,17 @@ class KernelMatrix:
         Whether it is known to be positive semidefinite.
     is_rbf : bool
         Whether its values are those of the rbf kernel, in [0, 1].
+    largest : float
+        The largest number that is met on the way to its values.
     """
 
-    __slots__ = ("handle", "is_psd", "is_rbf", "n")
+    __slots__ = ("handle", "is_psd", "is_rbf", "largest", "n")
 
-    def __init__(self, handle: Any, *, n: int, is_psd: bool, is_rbf: bool = False) -> None:
+    def __init__(
+        self, handle: Any, *, n: int, is_psd: bool, is_rbf: bool = False, largest: float = 0.0
+    ) -> None:
         self.handle = handle
+        self.largest = largest
         self.n = n
         self.is_psd = is_psd
         self.is_rbf = is_rbf
@@ -146,29 +164,46 @@ class KernelMatrix:
 
 def given_matrix(gram: NDArray[np.float64]) -> KernelMatrix:
     """A kernel matrix that is at hand (float64, C order, symmetric)."""
-    return KernelMatrix(core.gram_kernel(gram), n=gram.shape[0], is_psd=False)
+    largest = max(gram.max(initial=0.0), -gram.min(initial=0.0))
+    return KernelMatrix(core.gram_kernel(gram), n=gram.shape[0], is_psd=False, largest=largest)
 
 
 def scale_gamma(X: Any, sample_weight: NDArray[np.float64] | None = None) -> float:
     """``gamma="scale"``: 1 / (n_features * variance of all entries of X), rows weighted.
 
-    With the weighted variance an integer weight means the same as a repeated row.
+    With the weighted variance an integer weight means the same as a repeated row. Constant features
+    (a variance of zero, or one that is rounding) give 1, as in scikit-learn.
     """
-    if sample_weight is None:
-        if sp.issparse(X):
-            mean = X.mean(dtype=np.float64)
-            variance = X.multiply(X).mean(dtype=np.float64) - mean**2
-        else:
-            variance = X.var(dtype=np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):  # the kernel refuses an X of that size
+        return _scale_gamma(X, sample_weight)
+
+
+def _scale_gamma(X: Any, sample_weight: NDArray[np.float64] | None) -> float:
+    n, d = X.shape
+    weight = np.full(n, 1.0 / n) if sample_weight is None else sample_weight / sample_weight.sum()
+    if sp.issparse(X):
+        # Over the entries that are stored, then the zeros between them.
+        entry = np.repeat(weight, np.diff(X.indptr)) / d
+        values = X.data.astype(np.float64, copy=False)
+        mean = float(entry @ values)
+        zeros = max(0.0, 1.0 - float(entry.sum())) if X.nnz < n * d else 0.0
+        variance = float(entry @ (values - mean) ** 2) + zeros * mean * mean
+    elif sample_weight is None:
+        mean, variance = float(X.mean(dtype=np.float64)), float(X.var(dtype=np.float64))
     else:
-        weight = sample_weight / (sample_weight.sum() * X.shape[1])
+        mean = float(weight @ X.sum(axis=1, dtype=np.float64)) / d
+        deviation = X - mean
+        variance = float(weight @ np.einsum("ij,ij->i", deviation, deviation, dtype=np.float64)) / d
+    return 1.0 / (d * variance) if variance > 1e-28 * mean * mean else 1.0
+
+
+def largest_square(X: Any) -> float:
+    """The largest squared length of a row of X; infinite where it overflows."""
+    with np.errstate(over="ignore"):
         if sp.issparse(X):
-            X = X.astype(np.float64)
-            mean = weight @ X.sum(axis=1)
-            square = weight @ X.multiply(X).sum(axis=1)
-            variance = (np.asarray(square) - np.asarray(mean) ** 2).item()
+            squares = X.data.astype(np.float64) ** 2
+            sums = np.zeros(X.shape[0])
+            np.add.at(sums, np.repeat(np.arange(X.shape[0]), np.diff(X.indptr)), squares)
         else:
-            mean = weight @ X.sum(axis=1, dtype=np.float64)
-            deviation = X - mean
-            variance = weight @ np.einsum("ij,ij->i", deviation, deviation, dtype=np.float64)
-    return 1.0 / (X.shape[1] * float(variance)) if variance > 0 else 1.0
+            sums = np.einsum("ij,ij->i", X, X, dtype=np.float64)
+        return float(sums.max(initial=0.0))

@@ -344,6 +344,38 @@ void Kernel::rows(const i64* idx, i64 m, S* const* out, const Scale& scale, Pool
   });
 }
 
+template <class R>
+void Kernel::subtract(const i64* idx, i64 m, const R* coef, double* v, Pool& pool) const {
+  if (is_gram()) {
+    pool.run(n_, [&](i64 begin, i64 end) {
+      for (i64 r = 0; r < m; ++r) {
+        const double x = double(coef[r]);
+        const double* g = gram_ + idx[r] * n_;
+        for (i64 j = begin; j < end; ++j) v[j] -= x * g[j];
+      }
+    });
+    return;
+  }
+  const Points<R>& right = points<R>(&pool);
+  const LeftPanels<R> left(right, idx, m);
+  const Loops<R>& ops = loops<R>();
+  std::vector<R> padded(std::size_t(left.count * tile_rows), R(0));
+  std::copy_n(coef, m, padded.data());
+  pool.run(right.panels(), [&](i64 begin, i64 end) {
+    std::vector<R> sums(std::size_t(ops.width));
+    for (i64 p = begin; p < end; ++p) {
+      std::fill(sums.begin(), sums.end(), R(0));
+      for_tiles(left, right, params_, p, p + 1, left.count, [&](i64 q, i64, const R* tile) {
+        ops.combine(tile, padded.data() + q * tile_rows, sums.data());
+      });
+      const i64 j0 = p * ops.width, count = std::min<i64>(ops.width, n_ - j0);
+      for (i64 r = 0; r < count; ++r) v[j0 + r] -= double(sums[std::size_t(r)]);
+    }
+  });
+}
+template void Kernel::subtract<float>(const i64*, i64, const float*, double*, Pool&) const;
+template void Kernel::subtract<double>(const i64*, i64, const double*, double*, Pool&) const;
+
 Scale Kernel::sampled_scale() const {
   const i64 m = std::min<i64>(n_, 256);
   std::vector<i64> idx(static_cast<std::size_t>(m));
@@ -408,14 +440,17 @@ namespace {
 
 // out[r] = sum_k coef[k] k(x_r, x_k) among the points themselves, each pair evaluated once.
 //
-// Right panel p meets the left panels up to its own points. A tile adds to its columns, and, if it
-// lies off the diagonal, to its rows too. Row sums of different right panels fall on the same
+// Points go in squares, the smallest that hold whole left and right panels. Right panel p meets the
+// left panels up to its own square. A tile adds to its columns, and, if it lies off the diagonal
+// squares, to its rows too. Row sums of different right panels fall on the same
 // entries, so panels go in groups with sums of their own, which are added up in the order of the
 // groups: the result does not depend on the number of threads.
 void combine_symmetric(const Points<double>& part, const KernelParams& params, const double* coef,
                        double* out, Pool& pool, const Check& check) {
   const Loops<double>& ops = loops<double>();
-  const i64 m = part.n(), width = ops.width, panels = part.panels(), padded = panels * width;
+  const i64 m = part.n(), width = ops.width, panels = part.panels();
+  const i64 square = std::max<i64>(width, tile_rows);  // both are powers of two
+  const i64 padded = (m + square - 1) / square * square;
   const auto all = all_indices(m);
   const LeftPanels<double> left(part, all.data(), m);
   std::vector<double> a(std::size_t(padded), 0.0), columns(std::size_t(padded), 0.0);
@@ -430,10 +465,10 @@ void combine_symmetric(const Points<double>& part, const KernelParams& params, c
       for (i64 g = begin; g < end; ++g) {
         double* rows = sums.data() + g * padded;
         for (i64 p = first + g; p < panels; p += groups) {  // every group gets short and long ones
-          const i64 last = std::min(left.count, ((p + 1) * width + tile_rows - 1) / tile_rows);
+          const i64 own = p * width / square, last = std::min(left.count, (own + 1) * square / tile_rows);
           for_tiles(left, part, params, p, p + 1, last, [&](i64 q, i64, const double* tile) {
             ops.combine(tile, a.data() + q * tile_rows, columns.data() + p * width);
-            if ((q + 1) * tile_rows <= p * width)
+            if (q * tile_rows / square < own)
               ops.combine_rows(tile, a.data() + p * width, rows + q * tile_rows);
           });
         }

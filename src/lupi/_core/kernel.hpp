@@ -72,6 +72,9 @@ class Kernel {
   // out[r][0..n) = k(x_idx[r], .), stored as S. out rows need room for `padded_n` values.
   template <class S>
   void rows(const i64* idx, i64 m, S* const* out, const Scale& scale, Pool& pool) const;
+  // v[j] -= sum_r coef[r] k(x_idx[r], x_j) over all j, in R; nothing is stored.
+  template <class R>
+  void subtract(const i64* idx, i64 m, const R* coef, double* v, Pool& pool) const;
   // A scale for rows stored in 16 bits, from the kernel among some of the points.
   Scale sampled_scale() const;
   template <class S>

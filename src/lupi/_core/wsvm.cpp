@@ -117,96 +117,149 @@ struct Descent {
   const Report& report;
   DescentResult result;
   std::vector<double> start;  // a, for which v was exact
+  InnerProblem<R> inner;
+  std::vector<i64> up{}, low{}, changed{};
+  std::vector<R> delta{};
 
   void sweep();
-  void pairs();
+  void sets();
+  bool pairs();
+
+  bool done(double& m, double& M);
+  void take_violators(double m, double M, i64 count, std::vector<char>& taken,
+                      std::vector<i64>& set);
+  void solve_set(const std::vector<i64>& set, double m, double M, double eps);
 };
 
+// The most violating variables, both those that may rise and those that may fall, worst first, added to
+// `set` until it holds `count` of each kind; `taken` marks what has no place in it (any more).
+template <class S>
+void Descent<S>::take_violators(double m, double M, i64 count, std::vector<char>& taken,
+                                std::vector<i64>& set) {
+  up.clear();
+  low.clear();
+  for (i64 i = 0; i < box.n; ++i) {
+    if (taken[std::size_t(i)]) continue;
+    if (a[i] < box.hi[i] && v[i] > M) up.push_back(i);
+    if (a[i] > box.lo[i] && v[i] < m) low.push_back(i);
+  }
+  auto take_worst = [&](std::vector<i64>& from, auto&& before) {
+    const auto k = std::min(from.size(), std::size_t(count));
+    if (k < from.size()) std::nth_element(from.begin(), from.begin() + i64(k), from.end(), before);
+    for (std::size_t r = 0; r < k; ++r)
+      if (!taken[std::size_t(from[r])]) {
+        taken[std::size_t(from[r])] = 1;
+        set.push_back(from[r]);
+      }
+  };
+  take_worst(up, [&](i64 p, i64 r) { return v[p] > v[r] || (v[p] == v[r] && p < r); });
+  take_worst(low, [&](i64 p, i64 r) { return v[p] < v[r] || (v[p] == v[r] && p < r); });
+}
+
+// Solves the problem on `set` to eps on its own block of the kernel, in fast memory; a is updated, and
+// `changed` and `delta` say where and by how much.
+template <class S>
+void Descent<S>::solve_set(const std::vector<i64>& set, double m, double M, double eps) {
+  const i64 q = i64(set.size()), ld = inner.padded(q);
+  for (i64 r = 0; r < q; ++r)
+    std::fill(inner.K.data() + r * ld + q, inner.K.data() + (r + 1) * ld, R(0));
+  rows.kernel().template square_block<R>(set.data(), q, inner.K.data(), ld, pool);
+  // v is loaded relative to the middle of the violation: R then resolves what matters.
+  inner.load(set.data(), q, box, a, v, 0.5 * (m + M));
+  const i64 budget = std::max<i64>(1, std::min(100 * q, options.max_steps - result.steps));
+  double left;
+  result.steps += loops<R>().smo(inner.arrays, std::max(0.3 * options.tol, eps), budget, &left);
+  changed.clear();
+  delta.clear();
+  for (i64 k = 0; k < q; ++k) {
+    const i64 i = set[std::size_t(k)];
+    const double d = inner.a[std::size_t(k)] - a[i];
+    if (d != 0) {
+      a[i] = inner.a[std::size_t(k)];
+      changed.push_back(i);
+      delta.push_back(R(d));
+    }
+  }
+}
+
 // Every variable that violates is visited, the worst first, in sets of a few hundred, and then once
-// more. A set is
-// solved roughly in fast memory on its own block of the kernel; then one product with the rows of
-// the variables that moved brings v up to date. This takes the problem from zero to a fair start at
-// the price of a matrix product; rows of variables that do not move are never formed.
+// more. A set is solved roughly; then one product with the rows of the variables that moved brings v
+// up to date. This takes the problem from zero to a fair start at the price of a matrix product; rows
+// of variables that do not move are never formed.
 template <class S>
 void Descent<S>::sweep() {
-  const Loops<R>& ops = loops<R>();
-  const i64 n = box.n, q_max = std::min({options.working_set, n, rows.capacity()});
-  InnerProblem<R> inner(q_max);
-  std::vector<i64> up, low, set, changed;
-  std::vector<char> visited(std::size_t(n), 0);
+  const i64 q_max = std::min(options.working_set, rows.capacity());
+  std::vector<i64> set;
+  std::vector<char> visited(std::size_t(box.n), 0);
   std::vector<const S*> changed_rows;
-  std::vector<R> delta;
-  int rounds = 0;
-  for (;; ++result.sets) {
-    check();
-    i64 i_up, i_low;
-    result.violation = largest_violation(box, a, v, &i_up, &i_low);
-    report({result.steps, result.sets, result.violation});
-    if (!(result.violation > options.tol) || result.steps >= options.max_steps) return;
-    const double m = v[i_up], M = v[i_low];
-    up.clear();
-    low.clear();
-    for (i64 i = 0; i < n; ++i) {
-      if (visited[std::size_t(i)]) continue;
-      if (a[i] < box.hi[i] && v[i] > M) up.push_back(i);
-      if (a[i] > box.lo[i] && v[i] < m) low.push_back(i);
-    }
+  for (int round = 0;;) {
+    double m, M;
+    if (done(m, M)) return;
     set.clear();
-    auto take_worst = [&](std::vector<i64>& from, auto&& before) {
-      const auto k = std::min(from.size(), std::size_t(q_max / 2));
-      if (k < from.size()) std::nth_element(from.begin(), from.begin() + i64(k), from.end(), before);
-      for (std::size_t r = 0; r < k; ++r)
-        if (!visited[std::size_t(from[r])]) {
-          visited[std::size_t(from[r])] = 1;
-          set.push_back(from[r]);
-        }
-    };
-    take_worst(up, [&](i64 p, i64 r) { return v[p] > v[r] || (v[p] == v[r] && p < r); });
-    take_worst(low, [&](i64 p, i64 r) { return v[p] < v[r] || (v[p] == v[r] && p < r); });
-    const i64 q = i64(set.size());
-    if (q < 2) {
+    take_violators(m, M, q_max / 2, visited, set);
+    if (set.size() < 2) {
       // Two rounds: the second saves a tenth of the time at n = 10,000, a third nothing.
-      if (++rounds == 2) return;
+      if (++round == 2) return;
       std::fill(visited.begin(), visited.end(), 0);
       continue;
     }
     std::sort(set.begin(), set.end());
-
-    const i64 ld = inner.padded(q);
-    for (i64 r = 0; r < q; ++r)
-      std::fill(inner.K.data() + r * ld + q, inner.K.data() + (r + 1) * ld, R(0));
-    rows.kernel().template square_block<R>(set.data(), q, inner.K.data(), ld, pool);
-    // v is loaded relative to the middle of the violation: R then resolves what matters.
-    inner.load(set.data(), q, box, a, v, 0.5 * (m + M));
     // A third of the violation: solving a set further fits it to a v that the next set changes. At
     // n = 10,000 a tenth costs 10 % more steps in all.
-    const double eps = std::max(0.3 * options.tol, 0.35 * result.violation);
-    const i64 budget = std::min(100 * q, options.max_steps - result.steps);
-    double left;
-    result.steps += ops.smo(inner.arrays, eps, budget, &left);
-
-    changed.clear();
-    delta.clear();
-    for (i64 k = 0; k < q; ++k) {
-      const i64 i = set[std::size_t(k)];
-      const double d = inner.a[std::size_t(k)] - a[i];
-      if (d != 0) {
-        a[i] = inner.a[std::size_t(k)];
-        changed.push_back(i);
-        delta.push_back(R(d));
-      }
-    }
+    solve_set(set, m, M, 0.35 * result.violation);
     rows.ensure(changed.data(), i64(changed.size()), pool);
     changed_rows.clear();
     for (i64 i : changed) changed_rows.push_back(rows.row(i));
-    pool.run(n, [&](i64 begin, i64 end) {
+    pool.run(box.n, [&](i64 begin, i64 end) {
       row_loops<S>().subtract(changed_rows.data(), delta.data(), i64(delta.size()), begin, end, v,
-                               rows.scale());
+                              rows.scale());
     });
     if (sizeof(S) == 2)  // what the stored diagonal, cut at `top`, lacks
       for (std::size_t k = 0; k < changed.size(); ++k)
         v[changed[k]] -= double(delta[k]) * (1 - rows.scale().top);
   }
+}
+
+// Working sets to the end, for caches too small for `pairs`: half of a set are the worst violators, the
+// rest those of the last set that are still free. No row is kept: a product that is formed and summed
+// at once brings v up to date, so the memory is that of one set.
+template <class S>
+void Descent<S>::sets() {
+  const i64 q_max = std::min(options.working_set, box.n);
+  std::vector<i64> set, previous;
+  std::vector<char> taken(std::size_t(box.n), 0);
+  for (;;) {
+    double m, M;
+    if (done(m, M)) return;
+    set.clear();
+    take_violators(m, M, previous.empty() ? q_max / 2 : q_max / 4, taken, set);
+    for (int pass = 0; pass < 2; ++pass)  // the free ones first
+      for (i64 i : previous)
+        if (!taken[std::size_t(i)] && i64(set.size()) < q_max &&
+            (pass == 1 || (a[i] > box.lo[i] && a[i] < box.hi[i]))) {
+          taken[std::size_t(i)] = 1;
+          set.push_back(i);
+        }
+    for (i64 i : set) taken[std::size_t(i)] = 0;
+    std::sort(set.begin(), set.end());
+    solve_set(set, m, M, 0.1 * result.violation);
+    if (changed.empty()) return;  // steps too small for R: the caller looks at it in double
+    rows.kernel().template subtract<R>(changed.data(), i64(changed.size()), delta.data(), v, pool);
+    previous.swap(set);
+  }
+}
+
+// The violation, with a look for an interrupt and the report; whether there is nothing more to do.
+template <class S>
+bool Descent<S>::done(double& m, double& M) {
+  check();
+  i64 i, j;
+  result.violation = largest_violation(box, a, v, &i, &j);
+  report({result.steps, result.sets++, result.violation});
+  if (!(result.violation > options.tol) || result.steps >= options.max_steps) return true;
+  m = v[i];
+  M = v[j];
+  return false;
 }
 
 // One or two threads for Loops::pairs, whichever is the faster here and now: the second core may be
@@ -249,8 +302,9 @@ class Crew {
 // n = 10,000, C = 100), and with rows at hand a step is one pass over two rows. Rows that are missing
 // are formed in batches together with the worst violators, which will be wanted soon: one row alone
 // would use a tenth of the machine.
+// Returns false where the cache is too small: most rows would be formed again and again.
 template <class S>
-void Descent<S>::pairs() {
+bool Descent<S>::pairs() {
   const Loops<R>& ops = loops<R>();
   const i64 n = box.n;
   const auto ld = std::size_t((n + ops.lanes - 1) / ops.lanes * ops.lanes);
@@ -269,6 +323,9 @@ void Descent<S>::pairs() {
                   diag.data(), pv.data(),   side.data(),  a,                box.lo,
                   box.hi,      result.steps, -1, 0, 0, 0};
   Crew<S> crew(pool, n);
+  // At this price working sets, which form a row for each of their variables, get further.
+  const i64 most_rows = rows.computed() + 4 * n + s.steps / 4;
+  bool enough = true;
   std::vector<i64> want;
   std::vector<R> score(static_cast<std::size_t>(n));
   for (;;) {
@@ -299,22 +356,34 @@ void Descent<S>::pairs() {
       want.resize(batch);
     }
     want.push_back(s.missing);
+    if (rows.computed() > most_rows) {
+      enough = false;
+      break;
+    }
     rows.ensure(want.data(), i64(want.size()), pool);
   }
   for (i64 i = 0; i < n; ++i) v[i] = double(pv[std::size_t(i)]) + shift;
   result.steps = s.steps;
   result.violation = s.violation;
+  return enough;
 }
 
 template <class S>
 DescentResult wsvm_descend(RowCache<S>& rows, const Box& box, double* a, double* v,
                            const DescentOptions& options, Pool& pool, const Check& check,
                            const Report& report) {
-  Descent<S> descent{rows, box, a, v, options, pool, check, report, {}, {a, a + box.n}};
+  Descent<S> descent{rows,   box,  a,      v, options, pool, check, report,
+                     {}, {a, a + box.n}, InnerProblem<Real<S>>(std::min(options.working_set, box.n))};
+  const bool roomy = rows.capacity() >= std::min(box.n, 2 * options.working_set);
+  if (!roomy) {
+    descent.sets();
+    return descent.result;
+  }
   if (options.sweep) descent.sweep();
-  i64 steps = descent.result.steps;
-  if (options.sweep && steps > 0) descent.result.violation = largest_violation(box, a, v);
-  if (!options.sweep || descent.result.violation > options.tol) descent.pairs();
+  descent.result.violation = largest_violation(box, a, v);
+  if (descent.result.violation > options.tol && descent.result.steps < options.max_steps &&
+      !descent.pairs())
+    descent.sets();
   return descent.result;
 }
 

@@ -83,6 +83,9 @@ def check_weights(sample_weight: Any, n: int) -> NDArray[np.float64] | None:
     return weight
 
 
+_PRIVATE_STATE = ("_coef", "_gamma")
+
+
 class KernelSVC(ClassifierMixin, BaseEstimator):
     """Base of the kernel classifiers; not for direct use."""
 
@@ -109,10 +112,19 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
 
     # ---- fit ----------------------------------------------------------------------------------
 
+    def _forget(self) -> None:
+        """Remove what an earlier fit left, so that a failed fit leaves no mixture behind."""
+        for name in [name for name in vars(self) if name.endswith("_") or name in _PRIVATE_STATE]:
+            delattr(self, name)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_coef")
+
     def _check_training_data(
         self, X: Any, y: Any, sample_weight: Any
     ) -> tuple[Array, NDArray[np.int64], NDArray[np.float64] | None]:
         """X in the form the kernels want, class indices, weights; sets ``classes_``."""
+        self._forget()
         X, y = validate_data(
             self,
             X,
@@ -191,17 +203,22 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
         self, label: NDArray[np.int64], weight: NDArray[np.float64] | None
     ) -> NDArray[np.float64]:
         """c_i = C * sample_weight_i * class weight."""
-        c = np.full(len(label), float(self.C)) if weight is None else self.C * weight
-        if self.class_weight is not None:
+        c = np.ones(len(label)) if weight is None else weight
+        if isinstance(self.class_weight, str):
+            # "balanced", by weight; a class without weight is absent and balances nothing.
+            total = np.bincount(label, weights=c)
+            present = total > 0
+            by_class = np.divide(total.sum(), present.sum() * total, where=present, out=total)
+            c = c * by_class[label]
+        elif self.class_weight is not None:
             by_class = compute_class_weight(
-                self.class_weight,
-                classes=self.classes_,
-                y=self.classes_[label],
-                sample_weight=weight,
+                self.class_weight, classes=self.classes_, y=self.classes_[label]
             )
             if not (by_class >= 0).all():
                 raise ValueError(f"class_weight must be non-negative; got {self.class_weight!r}.")
             c = c * by_class[label]
+        with np.errstate(over="ignore"):
+            c = self.C * c
         if not (c.any() and np.isfinite(c).all()):
             raise ValueError(
                 "C * sample_weight * class_weight must be finite and not zero everywhere; its "
@@ -237,7 +254,7 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
                 f"{type(self).__name__} did not reach tol={self.tol}{which}: KKT violation "
                 f"{worst.violation:.3g}, duality gap {worst.gap:.3g}. {worst.status.advice}",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,  # _fit_context's wrapper stands between fit and its caller
             )
 
     def _set_expansion(
@@ -250,12 +267,12 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
         row i of class j's columns belong to the pair (i, j), i < j.
         """
         n, k = len(label), len(self.classes_)
-        is_support = np.zeros(n, dtype=bool)
+        is_support = np.zeros(n, dtype=np.bool_)
         for _, _, rows, solution in fitted:
             used = solution.dual.alpha > 0
             is_support[used if rows is None else rows[used]] = True
         unsorted = is_support.nonzero()[0]
-        support = unsorted[label[unsorted].argsort(kind="stable")]
+        support: NDArray[np.int64] = unsorted[label[unsorted].argsort(kind="stable")]
         support_label = label[support]
         position = np.empty(n, dtype=np.intp)
         position[support] = np.arange(len(support))
@@ -264,9 +281,9 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
         compressed = np.zeros((k - 1, len(support)))
         for p, (positive, negative, rows, solution) in enumerate(fitted):
             alpha = solution.dual.alpha
-            used = alpha.nonzero()[0]
-            where = position[used if rows is None else rows[used]]
-            coef[p, where] = np.where(support_label[where] == positive, alpha[used], -alpha[used])
+            own = alpha.nonzero()[0]
+            where = position[own if rows is None else rows[own]]
+            coef[p, where] = np.where(support_label[where] == positive, alpha[own], -alpha[own])
             if k > 2:
                 first, second = min(positive, negative), max(positive, negative)
                 of_first, of_second = support_label == first, support_label == second
@@ -330,27 +347,31 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
 
     def _checked_state(self) -> tuple[NDArray[np.float64], Any]:
         """The fitted arrays, after a look at them: a model read from disk may be corrupt."""
-        coef: Any = self._coef
-        basis: Any = self.support_vectors_
-        n_support = len(self.support_)
-        sound = (
-            isinstance(coef, np.ndarray)
-            and coef.dtype == np.float64
-            and coef.ndim == 2
-            and coef.shape == (len(self.intercept_), n_support)
-        )
-        if self.kernel == "precomputed":
-            sound = sound and bool(
-                ((self.support_ >= 0) & (self.support_ < self.shape_fit_[0])).all()
+        try:
+            coef, support = self._coef, np.asarray(self.support_)
+            sound = (
+                isinstance(coef, np.ndarray)
+                and coef.dtype == np.float64
+                and coef.shape == (len(self.intercept_), len(support))
+                and bool(np.isfinite(coef).all())
+                and support.dtype.kind == "i"
             )
-        else:
-            sound = sound and basis.shape == (n_support, self.n_features_in_)
-            if sp.issparse(basis):
-                basis = sp.csr_array(basis) if basis.format != "csr" else basis
-                basis.check_format()
+            basis: Any = self.support_vectors_
+            if self.kernel == "precomputed":
+                sound = sound and bool(((support >= 0) & (support < self.shape_fit_[0])).all())
             else:
+                sound = sound and basis.shape == (len(support), self.n_features_in_)
                 sound = sound and basis.dtype in (np.float64, np.float32)
-                basis = np.ascontiguousarray(basis)
+                if sp.issparse(basis):
+                    basis = sp.csr_array(basis)
+                    basis.check_format()
+                    basis = sp.csr_array(
+                        (np.ascontiguousarray(basis.data), basis.indices, basis.indptr), basis.shape
+                    )
+                else:
+                    basis = np.ascontiguousarray(basis)
+        except (AttributeError, TypeError, ValueError, IndexError):
+            sound = False
         if not sound:
             raise ValueError(
                 f"The internal representation of {type(self).__name__} was altered: the fitted "

@@ -86,6 +86,8 @@ class WeightedSVC(KernelSVC):
         The whole solution; two classes only.
     solutions_ : list of PairSolution
         One entry per pair of classes; more than two classes only.
+    shape_fit_ : tuple of int
+        Shape of the training data.
     classes_ : ndarray of shape (n_classes,)
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)

@@ -215,9 +215,11 @@ def _large(
 
 def width_serves(width: int, kernel: KernelMatrix, tol: float) -> bool:
     """Whether kernel rows of so many bytes a value can steer the descent to `tol`."""
-    if width == 2:
-        return kernel.is_rbf and tol >= 1e-4
-    return width == 8 or tol >= _SINGLE_TOL
+    if width == 8:
+        return True
+    if kernel.largest > 1e30:  # sums of its values leave the range of float32
+        return False
+    return kernel.is_rbf and tol >= 1e-4 if width == 2 else tol >= _SINGLE_TOL
 
 
 def _snap(problem: WSVMProblem, a: Vector) -> None:
