@@ -48,7 +48,7 @@ inline void store(R* p, Vec<R> x) {
 }
 template <class R>
 inline Vec<R> splat(R x) {
-  return Vec<R>{} + x;
+  return x - Vec<R>{};  // not `+`: -0 + 0 is 0, so the compiler would have to add
 }
 
 // ---------------------------------------------------------------------------------------------
