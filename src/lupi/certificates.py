@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .problems import Vector, WSVMProblem
+from .problems import SVMPlusProblem, Vector, WSVMProblem
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,4 +203,267 @@ def wsvm_residuals(
                 np.maximum(-alpha, 0).max(), np.maximum(-beta, 0).max(), np.maximum(-slack, 0).max()
             )
         ),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class SVMPlusCertificate(WSVMCertificate):
+    """What a dual point of SVM+ proves.
+
+    As for the weighted SVM, with the primal point made feasible by ``b_corr``: the smallest offset of
+    the correcting function with which every slack constraint holds. ``slack`` is the correcting
+    function at the privileged rows and the hinge loss at the others; ``residual`` is
+    y (1 - slack) - <w, z> at the privileged rows.
+    """
+
+    b_corr: float
+
+
+@dataclass(frozen=True)
+class OffsetBounds:
+    """What the KKT conditions of (w, alpha, w*, beta) demand of b and b_corr.
+
+    Bounds (lower, upper) on s = b_corr + b, from the privileged rows of the positive class, on
+    t = b_corr - b, from those of the negative class, on b_corr itself, and on b, from the rows
+    without privileged information. Upper bounds come from rows whose dual variable is positive.
+    """
+
+    s: tuple[float, float]
+    t: tuple[float, float]
+    b_corr: tuple[float, float]
+    b: tuple[float, float]
+
+    def violation(self) -> float:
+        """By how much the bounds contradict each other; 0 if some (b, b_corr) meets them all.
+
+        In the plane the half-planes have directions at multiples of 45 degrees. By Helly's theorem
+        they have a common point iff every three of them have, and the relations among three are
+        those of s = b_corr + b, t = b_corr - b, 2 b_corr = s + t and 2 b = s - t.
+        """
+        (ls, us), (lt, ut), (lc, uc), (lb, ub) = self.s, self.t, self.b_corr, self.b
+        return max(
+            0.0,
+            *(ls - us, lt - ut, lc - uc, lb - ub),
+            *(0.5 * (ls + lt) - uc, lc - 0.5 * (us + ut)),
+            *(0.5 * (ls - ut) - ub, lb - 0.5 * (us - lt)),
+            *(ls - (ub + uc), (lb + lc) - us),
+            *(lt - (uc - lb), (lc - ub) - ut),
+        )
+
+    def interval(self) -> tuple[float, float]:
+        """The range of b over all (b, b_corr) that meet the bounds; crossed if there are none."""
+        (ls, us), (lt, ut), (lc, uc), (lb, ub) = self.s, self.t, self.b_corr, self.b
+        return (
+            max(lb, 0.5 * (ls - ut), ls - uc, lc - ut),
+            min(ub, 0.5 * (us - lt), us - lc, uc - lt),
+        )
+
+
+def offset_bounds(
+    problem: SVMPlusProblem, alpha: Vector, beta: Vector, f: Vector, xi: Vector
+) -> OffsetBounds:
+    """The bounds of :class:`OffsetBounds`; f = <w, z> (n,), xi = <w*, z*> (n,) without offsets.
+
+    Rows of cost zero demand nothing.
+    """
+    y, present = problem.y, problem.C > 0
+    corrected = problem.privileged & present
+    plain = ~problem.privileged & present
+
+    def bounds(rows: np.ndarray, value: Vector, dual: Vector) -> tuple[float, float]:
+        return (
+            float(value[rows].max(initial=-math.inf)),
+            float(value[rows & (dual > 0)].min(initial=math.inf)),
+        )
+
+    margin = 1 - y * f - xi
+    lower, upper, _ = offset_range((y - f)[plain], y[plain], alpha[plain], problem.C[plain])
+    return OffsetBounds(
+        s=bounds(corrected & (y > 0), margin, alpha),
+        t=bounds(corrected & (y < 0), margin, alpha),
+        b_corr=bounds(corrected, -xi, beta),
+        b=(lower, upper),
+    )
+
+
+def best_offset_corr(problem: SVMPlusProblem, f: Vector, xi: Vector) -> tuple[float, float]:
+    """The offset b that minimises the primal objective for given w and w*, with its b_corr.
+
+    For each b the smallest feasible b_corr is max(low, s - b, t + b), where `low` is the largest -xi,
+    and s and t are the largest 1 - y f - xi of either class. Above its minimum it grows like
+    the loss of two rows of weight sum(C), one of each class, at s - low and low - t, or, where these
+    cross, both at their middle. So the weighted SVM's rule finds b.
+    """
+    y, C = problem.y, problem.C
+    corrected = problem.privileged & (C > 0)
+    plain = ~problem.privileged & (C > 0)
+    margin = 1 - y * f - xi
+    low = float((-xi[corrected]).max(initial=-math.inf))
+    s = float(margin[corrected & (y > 0)].max(initial=-math.inf))
+    t = float(margin[corrected & (y < 0)].max(initial=-math.inf))
+    residual, signs, weight = (y - f)[plain], y[plain], C[plain]
+    left, right = s - low, low - t
+    if left > right:
+        left = right = 0.5 * (left + right)
+    total = float(C[corrected].sum())
+    ends = [(v, sign) for v, sign in ((left, 1.0), (right, -1.0)) if math.isfinite(v)]
+    residual = np.append(residual, [v for v, _ in ends])
+    signs = np.append(signs, [sign for _, sign in ends])
+    weight = np.append(weight, [total for _ in ends])
+    b = best_offset(residual, signs, weight)
+    return b, max(low, s - b, t + b)
+
+
+def svmplus_certificate(
+    problem: SVMPlusProblem,
+    alpha: Vector,
+    beta: Vector,
+    *,
+    coef_corr: Vector | None = None,
+) -> SVMPlusCertificate:
+    """The certificate of a dual point of SVM+, from the problem and the point alone.
+
+    Parameters
+    ----------
+    problem : SVMPlusProblem
+    alpha, beta : ndarray of shape (n,)
+        Feasible for eq:svmp_dual.
+    coef_corr : ndarray of shape (n_priv,), optional
+        Coefficients of w* on the privileged rows. Needed for correction_reg = 0, where the duals do
+        not give it; else it is alpha_corr / correction_reg.
+
+    Returns
+    -------
+    SVMPlusCertificate
+
+    Notes
+    -----
+    With correction_reg = 0 the dual asks for sum_i alpha_corr_i z*_i = 0 (eq:svmp_kkt:cw). What the
+    point lacks of it enters the gap: ``dual_objective`` is lowered by |<w*, sum_i alpha_corr_i z*_i>|.
+    """
+    y, C, priv = problem.y, problem.C, problem.priv
+    rows = np.flatnonzero(problem.privileged)
+    delta = np.zeros(problem.kernel_corr.n)
+    delta[priv[rows]] = (alpha + beta - C)[rows]
+    signed = y * alpha
+    f = problem.kernel.dot(signed)
+    squared_norm = float(signed @ f)
+    if problem.correction_reg > 0:
+        xi_priv = problem.kernel_corr.dot(delta) / problem.correction_reg
+        penalty, lacking = float(delta @ xi_priv), 0.0
+    else:
+        if coef_corr is None:
+            raise ValueError("coef_corr is needed where correction_reg is 0.")
+        xi_priv = problem.kernel_corr.dot(coef_corr)
+        penalty, lacking = 0.0, abs(float(delta @ xi_priv))
+    xi = np.zeros(problem.n)
+    xi[rows] = xi_priv[priv[rows]]
+
+    bounds = offset_bounds(problem, alpha, beta, f, xi)
+    lower, upper = bounds.interval()
+    best, _ = best_offset_corr(problem, f, xi)
+    if alpha.any():
+        if lower < upper:
+            b, interval = choose_offset(lower, upper, y - f, y, C)
+        else:
+            b = min(max(best, upper), lower)
+            interval = (b, b)
+    else:
+        # No support vector: the constant classifier of the heavier class (after thm:svmp_unique).
+        b = math.copysign(1.0, float(C @ y)) if C @ y != 0 else 1.0
+        b, interval = min(max(b, lower), upper), (lower, upper)
+    corrected = problem.privileged & (C > 0)
+    margin = 1 - y * (f + b) - xi
+    b_corr = float(np.maximum(margin, -xi)[corrected].max(initial=0.0 if not len(rows) else -math.inf))
+    if not corrected.any():
+        b_corr = 0.0
+    slack = np.where(problem.privileged, xi + b_corr, np.maximum(1 - y * (f + b), 0.0))
+    root = np.sqrt(np.abs(problem.kernel.diagonal()))
+    rounding = float(root.max()) * float(root @ alpha)
+    if len(rows):
+        root_corr = np.sqrt(np.abs(problem.kernel_corr.diagonal()))
+        scale = np.abs(delta) / problem.correction_reg if problem.correction_reg > 0 else np.abs(coef_corr)
+        rounding += float(root_corr.max()) * float(root_corr @ scale)
+    present = C > 0  # an absent row's correcting value may be of any sign
+    return SVMPlusCertificate(
+        primal_objective=problem.primal(squared_norm, penalty, np.where(present, slack, 0.0)),
+        dual_objective=problem.dual(squared_norm, penalty, alpha) - lacking,
+        violation=bounds.violation(),
+        rounding=4e-16 * max(1.0, rounding),
+        b=b,
+        b_interval=interval,
+        slack=slack,
+        residual=np.where(problem.privileged, y * (1 - slack), y) - f,
+        b_corr=b_corr,
+    )
+
+
+@dataclass(frozen=True)
+class SVMPlusResiduals:
+    """Largest violation of each line of eq:svmp_kkt at a point; all zero at an optimum.
+
+    ``w`` and ``cw`` are measured at the training rows.
+    """
+
+    w: float
+    b: float
+    cw: float
+    cb: float
+    comp1: float
+    comp2: float
+    const1: float
+    const2: float
+
+    @property
+    def largest(self) -> float:
+        """The largest of them."""
+        return max(vars(self).values())
+
+
+def svmplus_residuals(
+    problem: SVMPlusProblem,
+    alpha: Vector,
+    beta: Vector,
+    b: float,
+    slack: Vector,
+    *,
+    expansion: Vector | None = None,
+    b_corr: float | None = None,
+) -> SVMPlusResiduals:
+    """Residuals of the KKT conditions eq:svmp_kkt, one per line, named as in the appendix.
+
+    Parameters
+    ----------
+    problem : SVMPlusProblem
+    alpha, beta, slack : ndarray of shape (n,)
+        ``slack`` is the correcting function at the privileged rows.
+    b : float
+    expansion : ndarray of shape (n,), optional
+        <w, z_i> of the primal point, if it is not the expansion of alpha.
+    b_corr : float, optional
+        Offset of the correcting function; without it ``cw`` is measured up to a constant.
+    """
+    y, C, priv = problem.y, problem.C, problem.priv
+    present = C > 0
+    rows = np.flatnonzero(problem.privileged)
+    of_alpha = problem.kernel.dot(y * alpha)
+    f = of_alpha if expansion is None else expansion
+    delta = np.zeros(problem.kernel_corr.n)
+    delta[priv[rows]] = (alpha + beta - C)[rows]
+    lack = problem.kernel_corr.dot(delta)[priv[rows]] - problem.correction_reg * slack[rows]
+    if len(rows):
+        lack += problem.correction_reg * (b_corr if b_corr is not None else 0.0)
+        if b_corr is None:
+            lack -= lack.mean()
+    hinge_constraint = np.where(present, slack - 1 + y * (f + b), 0.0)
+    slack = np.where(present, slack, 0.0)
+    return SVMPlusResiduals(
+        w=float(np.abs(of_alpha - f).max()),
+        b=abs(float(y @ alpha)),
+        cw=float(np.abs(lack).max(initial=0.0)),
+        cb=abs(float(delta.sum())),
+        comp1=float(np.abs(alpha * hinge_constraint).max()),
+        comp2=float(np.abs(beta * slack).max()),
+        const1=float(np.maximum(-hinge_constraint, 0).max()),
+        const2=max(float(np.maximum(-v, 0).max()) for v in (alpha, beta, slack)),
     )

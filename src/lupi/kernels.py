@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.linalg as la
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
@@ -156,6 +157,26 @@ class KernelMatrix:
         out = np.empty((len(index), len(index)))
         self.handle.square_block(index, out, n_threads(len(index) ** 2))
         return out
+
+    def psd_among(self, index: NDArray[np.int64], limit: float) -> bool:
+        """Whether K is positive semidefinite among some rows, up to rounding.
+
+        On the vectors of sum zero, which is all that a constrained dual sees: adding 1 b' + b 1'
+        does not change the problem. Not looked at, and taken for granted, where the matrix takes
+        more than `limit` bytes.
+        """
+        if self.is_psd or len(index) == 0 or 8.0 * len(index) ** 2 > limit:
+            return True
+        K = self.block(index)
+        rounding = 1e-9 * max(1e-300, float(np.abs(K.diagonal()).max()))
+        mean = K.mean(axis=0)
+        K = K - mean - mean[:, None] + mean.mean()
+        K[np.diag_indices_from(K)] += rounding
+        try:
+            la.cholesky(K, lower=True, overwrite_a=True, check_finite=False)
+        except la.LinAlgError:
+            return False
+        return True
 
     def dense(self) -> NDArray[np.float64]:
         """The whole matrix; for small problems and references."""

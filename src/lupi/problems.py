@@ -70,3 +70,88 @@ class WSVMProblem:
     def dual(self, squared_norm: float, alpha: Vector) -> float:
         """sum_i alpha_i - 1/2 |w|^2 with w the expansion of alpha (-F in the paper)."""
         return float(alpha.sum()) - 0.5 * squared_norm
+
+
+@dataclass(frozen=True, eq=False)
+class SVMPlusProblem:
+    r"""The SVM+, eq:svmp_primal and eq:svmp_dual, with one cost per row.
+
+    .. math::
+
+        \min_{w, b, w^*, b^*} \tfrac12 \|w\|^2 + \tfrac{\gamma}{2} \|w^*\|^2 + \sum_i C_i \xi_i
+        \quad\text{s.t.}\quad y_i (\langle w, z_i\rangle + b) \ge 1 - \xi_i,\; \xi_i \ge 0
+
+    where :math:`\xi_i = \langle w^*, z^*_i\rangle + b^*` for the rows with privileged information, and
+    :math:`\xi_i` is a variable of its own for the others, as in the weighted SVM.
+
+    .. math::
+
+        \max_{\alpha, \beta} \sum_i \alpha_i - \tfrac12 \alpha^\top YKY \alpha
+        - \tfrac1{2\gamma} \delta^\top K^* \delta
+        \quad\text{s.t.}\quad y^\top \alpha = 0,\; 1^\top \delta = 0,\; \alpha, \beta \ge 0
+
+    with :math:`\delta_i = \alpha_i + \beta_i - C_i` over the privileged rows, and
+    :math:`\alpha_i + \beta_i = C_i` for the others. The dual is written as a maximum. A cost of zero
+    takes a row out of the problem, its constraints included.
+
+    Parameters
+    ----------
+    kernel : KernelMatrix
+        K, n x n.
+    kernel_corr : KernelMatrix
+        The kernel among the rows that have privileged information.
+    priv : ndarray of int64, shape (n,)
+        Row of `kernel_corr` of each row, or -1 where there is none.
+    y : ndarray of shape (n,)
+        Labels, -1.0 or +1.0.
+    C : ndarray of shape (n,)
+        Costs, finite and non-negative, not all zero.
+    correction_reg : float
+        The paper's gamma, non-negative.
+    """
+
+    kernel: KernelMatrix
+    kernel_corr: KernelMatrix
+    priv: NDArray[np.int64]
+    y: Vector
+    C: Vector
+    correction_reg: float
+
+    def __post_init__(self) -> None:
+        WSVMProblem(self.kernel, self.y, self.C)  # its checks hold here too
+        n, n_priv = self.kernel.n, self.kernel_corr.n
+        if self.priv.shape != (n,) or self.priv.dtype != np.int64:
+            raise ValueError(
+                f"priv must be an int64 array of shape ({n},), one entry per row of the kernel; got "
+                f"{self.priv.dtype} of shape {self.priv.shape}."
+            )
+        if not np.array_equal(np.sort(self.priv[self.priv >= 0]), np.arange(n_priv)):
+            raise ValueError(
+                f"priv must name each of the {n_priv} rows of kernel_corr once, and be -1 elsewhere."
+            )
+        if not 0 <= self.correction_reg < np.inf:
+            raise ValueError(
+                f"correction_reg must be finite and non-negative; got {self.correction_reg}."
+            )
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return self.kernel.n
+
+    @property
+    def privileged(self) -> NDArray[np.bool_]:
+        """Which rows have privileged information."""
+        return self.priv >= 0
+
+    def weighted_svm(self) -> WSVMProblem:
+        """The weighted SVM on the same rows and costs: what is left without privileged rows."""
+        return WSVMProblem(self.kernel, self.y, self.C)
+
+    def primal(self, squared_norm: float, penalty_corr: float, slack: Vector) -> float:
+        """1/2 |w|^2 + 1/2 gamma |w*|^2 + sum_i C_i slack_i; penalty_corr = gamma |w*|^2."""
+        return 0.5 * (squared_norm + penalty_corr) + float(self.C @ slack)
+
+    def dual(self, squared_norm: float, penalty_corr: float, alpha: Vector) -> float:
+        """sum_i alpha_i - 1/2 |w|^2 - 1/2 gamma |w*|^2 with both expanded on the duals."""
+        return float(alpha.sum()) - 0.5 * (squared_norm + penalty_corr)

@@ -71,15 +71,36 @@ class WSVMDual:
 
 
 @dataclass(frozen=True, eq=False)
+class SVMPlusPrimal(WSVMPrimal):
+    """A feasible point of eq:svmp_primal.
+
+    ``slack`` is the correcting function at the training rows that have privileged information, the
+    hinge loss at the others. ``w_corr`` is kept by the coefficients ``coef_corr`` of its expansion on
+    the privileged rows.
+    """
+
+    b_corr: float
+    coef_corr: Vector
+
+
+@dataclass(frozen=True, eq=False)
+class SVMPlusDual(WSVMDual):
+    """A feasible point of eq:svmp_dual; ``alpha_corr = alpha + beta - C``."""
+
+    alpha_corr: Vector
+
+
+@dataclass(frozen=True, eq=False)
 class Solution:
     """A primal-dual point with its certificate.
 
     Attributes
     ----------
-    primal : WSVMPrimal
-        Offset ``b``, the interval of optimal offsets ``b_interval``, and ``slack`` of shape (n,).
-    dual : WSVMDual
-        ``alpha`` and ``beta`` of shape (n,).
+    primal : WSVMPrimal or SVMPlusPrimal
+        Offset ``b``, the interval of optimal offsets ``b_interval``, and ``slack`` of shape (n,);
+        for SVM+ also ``b_corr`` and ``coef_corr``.
+    dual : WSVMDual or SVMPlusDual
+        ``alpha`` and ``beta`` of shape (n,); for SVM+ also ``alpha_corr``.
     primal_objective, dual_objective : float
         Values at the feasible points, in float64.
     gap : float

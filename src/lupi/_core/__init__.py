@@ -8,12 +8,15 @@ from scipy.linalg import cython_blas, cython_lapack
 
 from . import _core_ext as core
 
-# The factorisations of the active-set finish use the LAPACK that scipy ships.
+# The factorisations of the active-set solvers use the BLAS and LAPACK that scipy ships.
 core.set_lapack(
-    cython_lapack.__pyx_capi__["dpotrf"],
-    cython_lapack.__pyx_capi__["dpstrf"],
-    cython_blas.__pyx_capi__["dtrsm"],
-    cython_blas.__pyx_capi__["dgemm"],
+    {
+        **{name: cython_lapack.__pyx_capi__[name] for name in ("dpotrf", "dpstrf")},
+        **{
+            name: cython_blas.__pyx_capi__[name]
+            for name in ("dtrsm", "dgemm", "dsyrk", "dtrsv", "dgemv")
+        },
+    }
 )
 
 __all__ = ["core"]

@@ -16,7 +16,7 @@ class RowCache:
     computed: int
 
 def isa() -> str: ...
-def set_lapack(dpotrf: Any, dpstrf: Any, dtrsm: Any, dgemm: Any) -> None: ...
+def set_lapack(functions: dict[str, Any]) -> None: ...
 def dense_points(X: Any) -> Points: ...
 def sparse_points(values: Any, indptr: Any, indices: Any, d: int) -> Points: ...
 def kernel(points: Points, kind: str, gamma: float, degree: int, coef0: float) -> Kernel: ...
@@ -79,3 +79,19 @@ def wsvm_small(
     max_steps: int,
     polish_tol: float,
 ) -> tuple[int, float, int, bool]: ...
+def svmplus_solve(
+    kernel: Kernel,
+    kernel_corr: Kernel,
+    y: Any,
+    C: Any,
+    priv: Any,
+    inverse_reg: float,
+    offset: Any,
+    alpha: Any,
+    zeta: Any,
+    tol: float,
+    max_iter: int,
+    memory: float,
+    threads: int,
+    report: Callable[[int, int, int, int, float, float], None] | None = ...,
+) -> tuple[float, float, float, int, int, int, int, bool]: ...

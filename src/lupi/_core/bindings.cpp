@@ -2,15 +2,18 @@
 // is computed here.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <tuple>
 
 #include "active_set.hpp"
 #include "kernel.hpp"
+#include "svmplus.hpp"
 #include "wsvm.hpp"
 
 namespace nb = nanobind;
@@ -160,11 +163,14 @@ void load_pointer(F*& target, nb::handle capsule) {
 NB_MODULE(_core_ext, m) {
   m.def("isa", [] { return std::string(isa_name()); });
 
-  m.def("set_lapack", [](nb::handle dpotrf, nb::handle dpstrf, nb::handle dtrsm, nb::handle dgemm) {
-    load_pointer(lapack().dpotrf, dpotrf);
-    load_pointer(lapack().dpstrf, dpstrf);
-    load_pointer(lapack().dtrsm, dtrsm);
-    load_pointer(lapack().dgemm, dgemm);
+  m.def("set_lapack", [](nb::dict functions) {
+    load_pointer(lapack().dpotrf, functions["dpotrf"]);
+    load_pointer(lapack().dpstrf, functions["dpstrf"]);
+    load_pointer(lapack().dtrsm, functions["dtrsm"]);
+    load_pointer(lapack().dgemm, functions["dgemm"]);
+    load_pointer(lapack().dsyrk, functions["dsyrk"]);
+    load_pointer(lapack().dtrsv, functions["dtrsv"]);
+    load_pointer(lapack().dgemv, functions["dgemv"]);
   });
 
   nb::class_<PyPoints>(m, "Points")
@@ -338,4 +344,43 @@ NB_MODULE(_core_ext, m) {
         },
         "kernel"_a, "y"_a.noconvert(), "lo"_a.noconvert(), "hi"_a.noconvert(), "a"_a.noconvert(),
         "v"_a.noconvert(), "tol"_a, "max_steps"_a, "polish_tol"_a);
+
+  // (b, b_corr, violation, iterations, cautious iterations, rounds, rows, indefinite)
+  m.def("svmplus_solve",
+        [](const PyKernel& kernel, const PyKernel& kernel_corr, InF64 y, InF64 C, InI64 priv,
+           double inverse_reg, std::optional<InF64> offset, InOutF64 alpha, InOutF64 zeta, double tol,
+           i64 max_iter, double memory, int threads, nb::object report) {
+          const i64 n = kernel.kernel->n(), n_priv = kernel_corr.kernel->n();
+          expect_length(i64(y.shape(0)), n, "y");
+          expect_length(i64(C.shape(0)), n, "C");
+          expect_length(i64(priv.shape(0)), n, "priv");
+          expect_length(i64(alpha.shape(0)), n, "alpha");
+          expect_length(i64(zeta.shape(0)), n, "zeta");
+          if (offset) expect_length(i64(offset->shape(0)), n_priv, "offset");
+          for (i64 i = 0; i < n; ++i)
+            if (priv.data()[i] < -1 || priv.data()[i] >= n_priv)
+              throw nb::value_error("priv: index out of range");
+          const SvmPlusData data{n,
+                                 y.data(),
+                                 C.data(),
+                                 priv.data(),
+                                 kernel.kernel.get(),
+                                 kernel_corr.kernel.get(),
+                                 inverse_reg,
+                                 offset ? offset->data() : nullptr};
+          const SvmPlusReport tell = [&](const SvmPlusProgress& p) {
+            nb::gil_scoped_acquire gil;
+            report(p.rounds, p.iterations, p.rows, p.free, p.objective, p.violation);
+          };
+          const SvmPlusResult r = released([&](const Check& check) {
+            Pool pool(threads);
+            return svmplus_solve(data, alpha.data(), zeta.data(), {tol, max_iter, memory}, pool, check,
+                                 report.is_none() ? SvmPlusReport() : tell);
+          });
+          return std::make_tuple(r.b, r.b_corr, r.violation, r.iterations, r.cautious, r.rounds, r.rows,
+                                 r.indefinite);
+        },
+        "kernel"_a, "kernel_corr"_a, "y"_a.noconvert(), "C"_a.noconvert(), "priv"_a.noconvert(),
+        "inverse_reg"_a, "offset"_a.noconvert().none(), "alpha"_a.noconvert(), "zeta"_a.noconvert(),
+        "tol"_a, "max_iter"_a, "memory"_a, "threads"_a, "report"_a = nb::none());
 }

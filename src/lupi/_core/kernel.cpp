@@ -195,12 +195,14 @@ void combine_panels(const LeftPanels<R>& left, const Points<R>& right, const Ker
                     i64 n_columns, double* out) {
   const Loops<R>& ops = loops<R>();
   const i64 stride = left.count * tile_rows;
-  std::vector<double> sums(std::size_t(n_coef * ops.width));
+  std::vector<double> sums(std::size_t(n_coef * ops.width)), lost(sums.size());
   for (i64 p = begin; p < end; ++p) {
     std::fill(sums.begin(), sums.end(), 0.0);
+    std::fill(lost.begin(), lost.end(), 0.0);
     for_tiles(left, right, params, p, p + 1, left.count, [&](i64 q, i64, const R* tile) {
       for (i64 c = 0; c < n_coef; ++c)
-        ops.combine(tile, coef + c * stride + q * tile_rows, sums.data() + c * ops.width);
+        ops.combine(tile, coef + c * stride + q * tile_rows, sums.data() + c * ops.width,
+                    lost.data() + c * ops.width);
     });
     const i64 j0 = first_column + p * ops.width;
     const i64 count = std::min<i64>(ops.width, n_columns - j0);
@@ -362,11 +364,12 @@ void Kernel::subtract(const i64* idx, i64 m, const R* coef, double* v, Pool& poo
   std::vector<R> padded(std::size_t(left.count * tile_rows), R(0));
   std::copy_n(coef, m, padded.data());
   pool.run(right.panels(), [&](i64 begin, i64 end) {
-    std::vector<R> sums(std::size_t(ops.width));
+    std::vector<R> sums(std::size_t(ops.width)), lost(sums.size());
     for (i64 p = begin; p < end; ++p) {
       std::fill(sums.begin(), sums.end(), R(0));
+      std::fill(lost.begin(), lost.end(), R(0));
       for_tiles(left, right, params_, p, p + 1, left.count, [&](i64 q, i64, const R* tile) {
-        ops.combine(tile, padded.data() + q * tile_rows, sums.data());
+        ops.combine(tile, padded.data() + q * tile_rows, sums.data(), lost.data());
       });
       const i64 j0 = p * ops.width, count = std::min<i64>(ops.width, n_ - j0);
       for (i64 r = 0; r < count; ++r) v[j0 + r] -= double(sums[std::size_t(r)]);
@@ -453,23 +456,26 @@ void combine_symmetric(const Points<double>& part, const KernelParams& params, c
   const i64 padded = (m + square - 1) / square * square;
   const auto all = all_indices(m);
   const LeftPanels<double> left(part, all.data(), m);
-  std::vector<double> a(std::size_t(padded), 0.0), columns(std::size_t(padded), 0.0);
+  std::vector<double> a(std::size_t(padded), 0.0), columns(a), columns_lost(a);
   std::copy_n(coef, m, a.data());
   const i64 groups = std::min<i64>(panels, std::max<i64>(16, m / 256)), at_once = pool.threads();
-  std::vector<double> sums(std::size_t(at_once * padded)), total(std::size_t(padded), 0.0);
+  std::vector<double> sums(std::size_t(at_once * padded)), lost(sums.size()), total(a.size(), 0.0);
   for (i64 first = 0; first < groups; first += at_once) {
     check();
     const i64 count = std::min(at_once, groups - first);
     std::fill(sums.begin(), sums.end(), 0.0);
+    std::fill(lost.begin(), lost.end(), 0.0);
     pool.run(count, [&](i64 begin, i64 end) {
       for (i64 g = begin; g < end; ++g) {
-        double* rows = sums.data() + g * padded;
+        double *rows = sums.data() + g * padded, *rows_lost = lost.data() + g * padded;
         for (i64 p = first + g; p < panels; p += groups) {  // every group gets short and long ones
           const i64 own = p * width / square, last = std::min(left.count, (own + 1) * square / tile_rows);
           for_tiles(left, part, params, p, p + 1, last, [&](i64 q, i64, const double* tile) {
-            ops.combine(tile, a.data() + q * tile_rows, columns.data() + p * width);
+            ops.combine(tile, a.data() + q * tile_rows, columns.data() + p * width,
+                        columns_lost.data() + p * width);
             if (q * tile_rows / square < own)
-              ops.combine_rows(tile, a.data() + p * width, rows + q * tile_rows);
+              ops.combine_rows(tile, a.data() + p * width, rows + q * tile_rows,
+                               rows_lost + q * tile_rows);
           });
         }
       }

@@ -126,10 +126,11 @@ struct Loops {
   void (*sparse_dots)(const R* A, const i64* ptr, const i64* col, const R* val, R* tile);
   // tile <- k(.,.) from dot products; na, nb: squared norms (rbf only).
   void (*finish)(R* tile, const R* na, const R* nb, const KernelParams& params);
-  // out[r] += sum_i coef[i] tile[i * width + r]
-  void (*combine)(const R* tile, const R* coef, R* out);
+  // out[r] += sum_i coef[i] tile[i * width + r]; lost, as long as out and zero at first, carries what
+  // rounding takes from call to call.
+  void (*combine)(const R* tile, const R* coef, R* out, R* lost);
   // out[i] += sum_r coef[r] tile[i * width + r]
-  void (*combine_rows)(const R* tile, const R* coef, R* out);
+  void (*combine_rows)(const R* tile, const R* coef, R* out, R* lost);
   // Two-variable descent until the largest violation within the set is at most eps.
   // Returns the number of steps; *violation receives what is left.
   i64 (*smo)(SmoArrays<R>& s, double eps, i64 max_steps, double* violation);

@@ -181,25 +181,37 @@ void finish(R* tile, const R* na, const R* nb, const KernelParams& p) {
   }
 }
 
+// out <- out + x, with what rounding loses of it kept in `lost` and put back the next time (W. Kahan,
+// Communications of the ACM 8, 1965). Sums of thousands of terms of both signs then err by a few
+// units of their last digit, which is what certificates are made of; it costs next to nothing here.
 template <class R>
-void combine(const R* tile, const R* coef, R* out) {
+inline void add_exactly(Vec<R> x, R* out, R* lost) {
+  const Vec<R> sum = load<R>(out), y = x - load<R>(lost), t = sum + y;
+  store<R>(lost, (t - sum) - y);
+  store<R>(out, t);
+}
+
+template <class R>
+void combine(const R* tile, const R* coef, R* out, R* lost) {
   constexpr int w = vectors_per_panel, L = lanes<R>;
   for (int j = 0; j < w; ++j) {
-    Vec<R> sum = load<R>(out + j * L);
+    Vec<R> sum = {};
     for (int i = 0; i < tile_rows; ++i) sum += coef[i] * load<R>(tile + (i * w + j) * L);
-    store<R>(out + j * L, sum);
+    add_exactly<R>(sum, out + j * L, lost + j * L);
   }
 }
 
 template <class R>
-void combine_rows(const R* tile, const R* coef, R* out) {
+void combine_rows(const R* tile, const R* coef, R* out, R* lost) {
   constexpr int w = vectors_per_panel, L = lanes<R>;
   for (int i = 0; i < tile_rows; ++i) {
     Vec<R> sum = {};
     for (int j = 0; j < w; ++j) sum += load<R>(coef + j * L) * load<R>(tile + (i * w + j) * L);
     R total = R(0);
     for (int l = 0; l < L; ++l) total += sum[l];
-    out[i] += total;
+    const R y = total - lost[i], t = out[i] + y;
+    lost[i] = (t - out[i]) - y;
+    out[i] = t;
   }
 }
 
@@ -295,17 +307,29 @@ void subtract(const S* const* rows, const Real<S>* delta, i64 m, i64 begin, i64 
   const double factor = double(factor_of<S>(scale)), offset = double(offset_of<S>(scale));
   // Blocks of columns that stay in the first cache while all rows pass through them.
   constexpr i64 block = 1024;
-  R acc[block];
+  constexpr bool exact = sizeof(S) == 8;  // as in add_exactly; the others steer and do not decide
+  R acc[block], lost[exact ? block : 1];
   R total = R(0);
   for (i64 r = 0; r < m; ++r) total += delta[r];
   for (i64 j0 = begin; j0 < end; j0 += block) {
     const i64 nb = end - j0 < block ? end - j0 : block;
     for (i64 j = 0; j < nb; ++j) acc[j] = R(0);
+    if (exact)
+      for (i64 j = 0; j < nb; ++j) lost[j] = R(0);
     i64 r = 0;
     for (; r + 4 <= m; r += 4) {
       const S *p0 = rows[r] + j0, *p1 = rows[r + 1] + j0, *p2 = rows[r + 2] + j0,
               *p3 = rows[r + 3] + j0;
       const R d0 = delta[r], d1 = delta[r + 1], d2 = delta[r + 2], d3 = delta[r + 3];
+      if (exact) {
+        for (i64 j = 0; j < nb; ++j) {
+          const R y = (d0 * R(p0[j]) + d1 * R(p1[j])) + (d2 * R(p2[j]) + d3 * R(p3[j])) - lost[j];
+          const R t = acc[j] + y;
+          lost[j] = (t - acc[j]) - y;
+          acc[j] = t;
+        }
+        continue;
+      }
       for (i64 j = 0; j < nb; ++j)
         acc[j] += (d0 * R(p0[j]) + d1 * R(p1[j])) + (d2 * R(p2[j]) + d3 * R(p3[j]));
     }

@@ -18,7 +18,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import scipy.linalg as la
 
 from .._core import core
 from ..certificates import WSVMCertificate, wsvm_certificate
@@ -71,12 +70,7 @@ def solve(
     Solution
     """
     n, y = problem.n, problem.y
-    limit = float(cache_size) * 1e6
-    if 2 * 4 * n > limit:
-        raise ValueError(
-            f"cache_size={cache_size} MB is too small for two kernel rows of {n} entries; "
-            f"at least {8 * n / 1e6:.3g} MB are needed."
-        )
+    limit = memory_limit(cache_size, n)
     signed_c = y * problem.c
     lo, hi = np.minimum(signed_c, 0.0), np.maximum(signed_c, 0.0)
     max_steps = max_iter if max_iter >= 0 else max(_MANY_STEPS, 100 * n)
@@ -108,15 +102,8 @@ def solve(
             problem, lo, hi, a, v, init is not None, tol, max_steps, limit, verbose
         )
 
-    if certificate.violation <= tol:
-        status = Status.OPTIMAL
-    elif steps >= max_steps:
-        status = Status.MAX_ITER
-    elif certificate.violation <= 1e3 * certificate.rounding:
-        status = Status.AT_PRECISION
-    else:
-        status = Status.MAX_ITER
-    if indefinite or not (problem.kernel.is_psd or _is_psd_on_support(problem, a, limit)):
+    status = judge(certificate, tol, steps >= max_steps)
+    if indefinite or not problem.kernel.psd_among(a.nonzero()[0], limit):
         status = Status.INDEFINITE
     alpha = np.abs(a)
     if verbose:
@@ -213,6 +200,26 @@ def _large(
     return steps, indefinite, stats, certificate
 
 
+def memory_limit(cache_size: float, n: int) -> float:
+    """`cache_size` in bytes; an error where two rows of the kernel do not fit."""
+    limit = float(cache_size) * 1e6
+    if 2 * 4 * n > limit:
+        raise ValueError(
+            f"cache_size={cache_size} MB is too small for two kernel rows of {n} entries; "
+            f"at least {8 * n / 1e6:.3g} MB are needed."
+        )
+    return limit
+
+
+def judge(certificate: WSVMCertificate, tol: float, out_of_steps: bool) -> Status:
+    """The status that the certificate supports."""
+    if certificate.violation <= tol:
+        return Status.OPTIMAL
+    if not out_of_steps and certificate.violation <= 1e3 * certificate.rounding:
+        return Status.AT_PRECISION
+    return Status.MAX_ITER
+
+
 def width_serves(width: int, kernel: KernelMatrix, tol: float) -> bool:
     """Whether kernel rows of so many bytes a value can steer the descent to `tol`."""
     if width == 8:
@@ -237,24 +244,6 @@ def _snap(problem: WSVMProblem, a: Vector) -> None:
     empty = positive & (alpha <= near) & ~full
     if empty.any():
         a[empty] = 0.0
-
-
-def _is_psd_on_support(problem: WSVMProblem, a: Vector, limit: float) -> bool:
-    """Whether the kernel among the support vectors is positive semidefinite, up to rounding."""
-    support = a.nonzero()[0]
-    if len(support) == 0 or 8.0 * len(support) ** 2 > limit:
-        return True
-    K = problem.kernel.block(support)
-    # Adding 1 b' + b 1' does not change the problem on sum(a) = 0: test on that subspace.
-    rounding = 1e-9 * max(1e-300, float(np.abs(K.diagonal()).max()))
-    mean = K.mean(axis=0)
-    K = K - mean - mean[:, None] + mean.mean()
-    K[np.diag_indices_from(K)] += rounding
-    try:
-        la.cholesky(K, lower=True, overwrite_a=True, check_finite=False)
-    except la.LinAlgError:
-        return False
-    return True
 
 
 def feasible_start(y: Vector, c: Vector, alpha: Vector) -> Vector:

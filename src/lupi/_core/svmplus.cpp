@@ -1,0 +1,893 @@
+#include "svmplus.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <numeric>
+
+namespace lupi {
+
+namespace {
+
+using Vec = std::vector<double>;
+using Index = std::vector<i64>;
+
+// Ridge on the diagonal of the Newton system, relative to it: what the factorisation of a singular
+// block needs. Each step starts at the last point (a proximal step), so the ridge changes the way and
+// not the end. Raised where a factorisation fails.
+constexpr double first_ridge = 1e-13;
+// Exchanges without a new least number of violations after which something else is tried: first a
+// larger tolerance, then the monotone method.
+constexpr int patience = 12;
+// Steps with the same factor that wear the effect of the ridge off.
+constexpr int max_refinements = 12;
+// Monotone steps without progress that numbers could show, after which the end is reached.
+constexpr int max_idle = 100;
+// Rows up to which all of them are the working set.
+constexpr i64 small_problem = 128;
+// Share of the rows of a working set with a positive variable above which the problem counts as one
+// where most rows have: 0.5 to 0.65 where few have in the end, 0.75 and more where most have.
+constexpr double crowded = 0.7;
+// Whole kernel matrices are kept while both take at most this: forming them anew would cost more.
+constexpr double kept_bytes = 1e8;
+
+double dot(const Vec& x, const Vec& z) { return std::inner_product(x.begin(), x.end(), z.begin(), 0.0); }
+
+// A kernel times a factor: kept as a whole where that is small, else formed where it is wanted.
+class Values {
+ public:
+  Values(const Kernel& kernel, double factor, bool keep, Pool& pool, const Check& check)
+      : kernel_(kernel), factor_(factor), pool_(pool), check_(check) {
+    if (!keep) return;
+    const i64 n = kernel.n();
+    all_ = std::make_unique<Buffer<double>>(std::size_t(n * n));
+    Index idx(static_cast<std::size_t>(n));
+    std::iota(idx.begin(), idx.end(), 0);
+    kernel.square_block(idx.data(), n, all_->data(), n, pool);
+    if (factor != 1)
+      for (i64 k = 0; k < n * n; ++k) all_->data()[k] *= factor;
+  }
+  bool kept() const { return all_ != nullptr; }
+  // out (m, m): the values among idx.
+  void block(const Index& idx, Vec& out) const {
+    const i64 m = i64(idx.size()), n = kernel_.n();
+    out.resize(std::size_t(m * m));
+    if (!all_) {
+      kernel_.square_block(idx.data(), m, out.data(), m, pool_);
+      if (factor_ != 1)
+        for (double& x : out) x *= factor_;
+      return;
+    }
+    for (i64 r = 0; r < m; ++r) {
+      const double* from = all_->data() + idx[std::size_t(r)] * n;
+      double* to = out.data() + r * m;
+      for (i64 k = 0; k < m; ++k) to[k] = from[idx[std::size_t(k)]];
+    }
+  }
+  // out (n): sum_r coef[r] k(idx[r], .)
+  void combine(const Index& idx, const Vec& coef, Vec& out) const {
+    const i64 m = i64(idx.size()), n = kernel_.n();
+    out.assign(std::size_t(n), 0.0);
+    if (m == 0) return;
+    if (!all_) {
+      kernel_.combine(idx.data(), m, coef.data(), out.data(), pool_, check_);
+      for (double& x : out) x *= factor_;
+      return;
+    }
+    std::vector<const double*> rows;
+    Vec minus;
+    for (std::size_t r = 0; r < idx.size(); ++r) {
+      rows.push_back(all_->data() + idx[r] * n);
+      minus.push_back(-coef[r]);
+    }
+    row_loops<double>().subtract(rows.data(), minus.data(), m, 0, n, out.data(), Scale());
+  }
+
+ private:
+  const Kernel& kernel_;
+  double factor_;
+  Pool& pool_;
+  const Check& check_;
+  std::unique_ptr<Buffer<double>> all_;
+};
+
+// What is free in a row. Privileged rows: alpha and beta apart; the others: alpha between its bounds.
+enum State : char { alpha_free = 1, beta_free = 2, at_cost = 4 };
+
+// The Newton system of the free variables with its two equality constraints.
+//
+// The variables are T: alpha = zeta (beta = 0), B: zeta (beta > 0), D: alpha where zeta is another
+// variable or fixed. B and D do not interact, so they are factored apart, and T by its Schur complement:
+//
+//     | S_BB    0     S_BT        |
+//     |  0     Q_DD   Q_DT        |        Q = YKY
+//     | S_TB   Q_TD   Q_TT + S_TT |
+class NewtonSystem {
+ public:
+  Index T, B, D;      // local rows
+  Vec xT, xB, xD;     // right-hand side, then solution
+
+  bool is_for(const std::vector<char>& state) const { return valid_ && state == state_; }
+  void forget() { valid_ = false; }
+
+  // K (m, m), S (mp, mp) with local privileged index lp; false where the matrix is indefinite.
+  bool factor(const std::vector<char>& state, const Vec& K, i64 m, const Vec& S, i64 mp,
+              const Index& lp, const Vec& y, double ridge, const Check& check) {
+    valid_ = false;
+    state_ = state;
+    T.clear(), B.clear(), D.clear();
+    columns_T_.clear(), columns_B_.clear();
+    for (i64 k = 0; k < m; ++k) {
+      const char s = state[std::size_t(k)];
+      const i64 p = lp[std::size_t(k)];
+      if (p >= 0 && (s & beta_free)) B.push_back(k), columns_B_.push_back(p);
+      if (!(s & alpha_free)) continue;
+      if (p >= 0 && !(s & beta_free)) T.push_back(k), columns_T_.push_back(p);
+      else D.push_back(k);
+    }
+    const auto nt = T.size(), nb = B.size(), nd = D.size();
+    HT_.resize(nt * nt), HB_.resize(nb * nb), HD_.resize(nd * nd);
+    XB_.resize(nt * nb), XD_.resize(nt * nd);
+    // Row-major upper triangles are LAPACK's lower ones; XB and XD have a column for each of T.
+    for (std::size_t i = 0; i < nb; ++i) {
+      const double* from = S.data() + columns_B_[i] * mp;
+      for (std::size_t j = i; j < nb; ++j) HB_[i * nb + j] = from[columns_B_[j]];
+    }
+    for (std::size_t i = 0; i < nd; ++i) {
+      const double* from = K.data() + D[i] * m;
+      const double yi = y[std::size_t(D[i])];
+      for (std::size_t j = i; j < nd; ++j) HD_[i * nd + j] = yi * y[std::size_t(D[j])] * from[D[j]];
+    }
+    for (std::size_t i = 0; i < nt; ++i) {
+      const double *from_K = K.data() + T[i] * m, *from_S = S.data() + columns_T_[i] * mp;
+      const double yi = y[std::size_t(T[i])];
+      for (std::size_t j = i; j < nt; ++j)
+        HT_[i * nt + j] = yi * y[std::size_t(T[j])] * from_K[T[j]] + from_S[columns_T_[j]];
+      for (std::size_t j = 0; j < nb; ++j) XB_[i * nb + j] = from_S[columns_B_[j]];
+      for (std::size_t j = 0; j < nd; ++j) XD_[i * nd + j] = yi * y[std::size_t(D[j])] * from_K[D[j]];
+    }
+    add_ridge(HB_, nb, ridge);
+    add_ridge(HD_, nd, ridge);
+    add_ridge(HT_, nt, ridge);
+    if (!cholesky(HB_.data(), i64(nb), check) || !cholesky(HD_.data(), i64(nd), check)) return false;
+    check();
+    eliminate(HB_, nb, XB_, nt);
+    check();
+    eliminate(HD_, nd, XD_, nt);
+    if (!cholesky(HT_.data(), i64(nt), check)) return false;
+
+    // The constraints: y'alpha (rows of T and D), sum of delta (rows of T and B); their solutions.
+    yT_.resize(nt), yD_.resize(nd);
+    for (std::size_t i = 0; i < nt; ++i) yT_[i] = y[std::size_t(T[i])];
+    for (std::size_t i = 0; i < nd; ++i) yD_[i] = y[std::size_t(D[i])];
+    first_ = {yT_, Vec(nb, 0.0), yD_};
+    second_ = {Vec(nt, 1.0), Vec(nb, 1.0), Vec(nd, 0.0)};
+    constraints_solved_ = false;
+    return valid_ = true;
+  }
+
+  // x <- the minimiser of 1/2 x'Hx - x'r over {y'x_alpha = r1, sum x_delta = r2}, r given in x.
+  // (u1, u2): the multipliers. Where a constraint has no free variable its multiplier stays zero; where
+  // the two coincide (free variables of one class and no beta) they are told apart by a trifle.
+  void minimise(double r1, double r2, double* u1, double* u2) {
+    if (constraints_solved_) {
+      solve({&xT}, {&xB}, {&xD});
+    } else {  // with the constraints' own right-hand sides: one pass over the factor for three
+      solve({&xT, &first_.T, &second_.T}, {&xB, &first_.B, &second_.B}, {&xD, &first_.D, &second_.D});
+      m11_ = dot(yT_, first_.T) + dot(yD_, first_.D);
+      m12_ = dot(yT_, second_.T) + dot(yD_, second_.D);
+      m22_ = sum(second_.T) + sum(second_.B);
+      constraints_solved_ = true;
+    }
+    const double s1 = dot(yT_, xT) + dot(yD_, xD) - r1, s2 = sum(xT) + sum(xB) - r2;
+    *u1 = *u2 = 0;
+    if (m11_ > 0 && m22_ > 0) {
+      const double d11 = m11_ * (1 + 1e-12), d22 = m22_ * (1 + 1e-12);
+      const double determinant = d11 * d22 - m12_ * m12_;
+      if (determinant > 0) {
+        *u1 = (d22 * s1 - m12_ * s2) / determinant;
+        *u2 = (d11 * s2 - m12_ * s1) / determinant;
+      }
+    } else if (m11_ > 0) {
+      *u1 = s1 / m11_;
+    } else if (m22_ > 0) {
+      *u2 = s2 / m22_;
+    }
+    for (std::size_t i = 0; i < xT.size(); ++i) xT[i] -= *u1 * first_.T[i] + *u2 * second_.T[i];
+    for (std::size_t i = 0; i < xB.size(); ++i) xB[i] -= *u1 * first_.B[i] + *u2 * second_.B[i];
+    for (std::size_t i = 0; i < xD.size(); ++i) xD[i] -= *u1 * first_.D[i] + *u2 * second_.D[i];
+  }
+
+ private:
+  struct Parts {
+    Vec T, B, D;
+  };
+  static double sum(const Vec& x) { return std::accumulate(x.begin(), x.end(), 0.0); }
+
+  using Several = std::vector<Vec*>;
+
+  void solve(const Several& T, const Several& B, const Several& D) {
+    const i64 nt = i64(T[0]->size()), nb = i64(B[0]->size()), nd = i64(D[0]->size()), k = i64(T.size());
+    Vec &t = gathered_.T, &b = gathered_.B, &d = gathered_.D;
+    gather(T, t), gather(B, b), gather(D, d);
+    triangular('N', HB_, nb, k, b);
+    triangular('N', HD_, nd, k, d);
+    multiply('T', XB_, nb, nt, k, b, t);
+    multiply('T', XD_, nd, nt, k, d, t);
+    triangular('N', HT_, nt, k, t);
+    triangular('T', HT_, nt, k, t);
+    multiply('N', XB_, nb, nt, k, t, b);
+    multiply('N', XD_, nd, nt, k, t, d);
+    triangular('T', HB_, nb, k, b);
+    triangular('T', HD_, nd, k, d);
+    scatter(t, T), scatter(b, B), scatter(d, D);
+  }
+  static void gather(const Several& from, Vec& to) {
+    to.clear();
+    for (const Vec* v : from) to.insert(to.end(), v->begin(), v->end());
+  }
+  static void scatter(const Vec& from, const Several& to) {
+    auto at = from.begin();
+    for (Vec* v : to) {
+      std::copy(at, at + std::ptrdiff_t(v->size()), v->begin());
+      at += std::ptrdiff_t(v->size());
+    }
+  }
+  static void add_ridge(Vec& H, std::size_t n, double ridge) {
+    double largest = 0;
+    for (std::size_t i = 0; i < n; ++i) largest = std::max(largest, std::abs(H[i * n + i]));
+    const double least = largest > 0 ? 1e-12 * largest : 1.0;  // a zero row needs a pivot too
+    for (std::size_t i = 0; i < n; ++i) H[i * n + i] += ridge * std::max(std::abs(H[i * n + i]), least);
+  }
+  // X <- L^{-1} X, HT <- HT - X'X, for a factor L of order n and X with nt columns.
+  void eliminate(Vec& L, std::size_t n, Vec& X, std::size_t nt) {
+    if (n == 0 || nt == 0) return;
+    char left = 'L', lower = 'L', plain = 'N', trans = 'T';
+    int ni = int(n), ti = int(nt);
+    double one = 1, minus = -1;
+    lapack().dtrsm(&left, &lower, &plain, &plain, &ni, &ti, &one, L.data(), &ni, X.data(), &ni);
+    lapack().dsyrk(&lower, &trans, &ti, &ni, &minus, X.data(), &ni, &one, HT_.data(), &ti);
+  }
+  // x (k columns of length n) <- L^{-1} x, or with 'T' L'^{-1} x.
+  static void triangular(char how, Vec& L, i64 n, i64 k, Vec& x) {
+    if (n == 0) return;
+    char left = 'L', lower = 'L', plain = 'N';
+    int ni = int(n), ki = int(k), one = 1;
+    double unit = 1;
+    if (k == 1)
+      lapack().dtrsv(&lower, &how, &plain, &ni, L.data(), &ni, x.data(), &one);
+    else
+      lapack().dtrsm(&left, &lower, &how, &plain, &ni, &ki, &unit, L.data(), &ni, x.data(), &ni);
+  }
+  // to <- to - X from, or with 'T' to - X' from; X has n rows and nt columns.
+  static void multiply(char how, Vec& X, i64 n, i64 nt, i64 k, Vec& from, Vec& to) {
+    if (n == 0 || nt == 0) return;
+    char plain = 'N';
+    int ni = int(n), ti = int(nt), ki = int(k), one = 1;
+    int rows = how == 'T' ? ti : ni, inner = how == 'T' ? ni : ti;
+    double minus = -1, plus = 1;
+    if (k == 1)
+      lapack().dgemv(&how, &ni, &ti, &minus, X.data(), &ni, from.data(), &one, &plus, to.data(), &one);
+    else
+      lapack().dgemm(&how, &plain, &rows, &ki, &inner, &minus, X.data(), &ni, from.data(), &inner,
+                     &plus, to.data(), &rows);
+  }
+
+  bool valid_ = false, constraints_solved_ = false;
+  std::vector<char> state_;
+  Index columns_T_, columns_B_;
+  Vec HB_, HD_, HT_, XB_, XD_, yT_, yD_;
+  Parts first_, second_, gathered_;
+  double m11_ = 0, m12_ = 0, m22_ = 0;
+};
+
+enum class Outcome { solved, stuck, out_of_steps, indefinite };
+
+// The problem on the rows of a working set, everything outside fixed. A point is kept by alpha and
+// delta = zeta - C: where the correction is small against C, so is delta, and S delta is exact.
+class Restricted {
+ public:
+  i64 m = 0, mp = 0;
+  Index row, lp, prow;   // rows of the problem; local privileged index; its privileged rows
+  Vec K, S, y, C;
+  Vec linear_f, linear_xi;  // (m), (mp): parts of f and xi from outside
+  double sum_alpha = 0;     // y'alpha of the set
+  double sum_delta = 0;
+  std::vector<char> state;
+  Vec alpha, delta;         // (m); delta of meaning for privileged rows only
+  double b = 0, b_corr = 0;
+  i64 iterations = 0, cautious = 0;
+
+  bool privileged(i64 k) const { return lp[std::size_t(k)] >= 0; }
+  void changed_rows() { system_.forget(); }
+
+  // From a feasible point: the solution, or the best feasible point that was met. Conditions are met to
+  // eps, or where rounding forbids it, to something between eps and eps_most.
+  Outcome solve(double eps, double eps_most, i64 limit, const Check& check);
+
+ private:
+  Outcome exchange(double eps, i64 limit, const Check& check);
+  Outcome descend(double eps, i64 limit, const Check& check);
+  bool step(const Check& check);
+  void recompute();
+  void add(const Vec& change_alpha, const Vec& change_delta);
+  double beta(i64 k) const {
+    const auto s = std::size_t(k);
+    return C[s] + delta[s] - alpha[s];
+  }
+  double slack(i64 k) const { return privileged(k) ? xi_[std::size_t(lp[std::size_t(k)])] + b_corr : 0.0; }
+  // Of the objective's derivative: with respect to alpha (zeta moving along), and to beta.
+  double alpha_gradient(i64 k) const {
+    const auto s = std::size_t(k);
+    return y[s] * (f_[s] + b) - 1 + slack(k);
+  }
+  double beta_gradient(i64 k) const { return slack(k); }
+  double free_residual() const;
+  double objective() const;
+
+  NewtonSystem system_;
+  double ridge_ = first_ridge;
+  Vec f_, xi_;                // without offsets, at the point
+  Vec da_, dd_;               // the step
+  std::vector<const double*> rows_;
+  Vec coef_, signed_;
+};
+
+// out[k] += sum_j x[j] M[j][k], M (n, n) symmetric.
+void add_rows(const Vec& M, const Vec& x, std::vector<const double*>& rows, Vec& coef, Vec& out) {
+  const i64 n = i64(x.size());
+  rows.clear();
+  coef.clear();
+  for (i64 j = 0; j < n; ++j)
+    if (x[std::size_t(j)] != 0) {
+      rows.push_back(M.data() + j * n);
+      coef.push_back(-x[std::size_t(j)]);
+    }
+  if (!rows.empty())
+    row_loops<double>().subtract(rows.data(), coef.data(), i64(coef.size()), 0, n, out.data(), Scale());
+}
+
+void Restricted::add(const Vec& change_alpha, const Vec& change_delta) {
+  signed_.resize(std::size_t(m));
+  for (std::size_t k = 0; k < std::size_t(m); ++k) signed_[k] = y[k] * change_alpha[k];
+  add_rows(K, signed_, rows_, coef_, f_);
+  signed_.resize(std::size_t(mp));
+  for (std::size_t k = 0; k < std::size_t(m); ++k)
+    if (lp[k] >= 0) signed_[std::size_t(lp[k])] = change_delta[k];
+  add_rows(S, signed_, rows_, coef_, xi_);
+}
+
+void Restricted::recompute() {
+  f_ = linear_f;
+  xi_ = linear_xi;
+  add(alpha, delta);
+}
+
+// (da_, dd_): the step to the minimiser over the free variables, up to the ridge; the offsets move
+// along. False where the kernels are indefinite.
+bool Restricted::step(const Check& check) {
+  while (!system_.is_for(state) && !system_.factor(state, K, m, S, mp, lp, y, ridge_, check)) {
+    ridge_ *= 10;
+    if (ridge_ > 1e-4) return false;
+  }
+  const Index &T = system_.T, &B = system_.B, &D = system_.D;
+  Vec &xT = system_.xT, &xB = system_.xB, &xD = system_.xD;
+  xT.resize(T.size()), xB.resize(B.size()), xD.resize(D.size());
+  for (std::size_t r = 0; r < T.size(); ++r) xT[r] = -alpha_gradient(T[r]);
+  for (std::size_t r = 0; r < B.size(); ++r) xB[r] = -beta_gradient(B[r]);
+  for (std::size_t r = 0; r < D.size(); ++r) xD[r] = slack(D[r]) - alpha_gradient(D[r]);
+  double left_alpha = sum_alpha, left_delta = sum_delta;
+  for (i64 k = 0; k < m; ++k) {
+    const auto s = std::size_t(k);
+    left_alpha -= y[s] * alpha[s];
+    if (privileged(k)) left_delta -= delta[s];
+  }
+  double u1, u2;
+  system_.minimise(left_alpha, left_delta, &u1, &u2);
+  b += u1;
+  b_corr += u2;
+  da_.assign(std::size_t(m), 0.0);
+  dd_.assign(std::size_t(m), 0.0);
+  for (std::size_t r = 0; r < T.size(); ++r) da_[std::size_t(T[r])] = dd_[std::size_t(T[r])] = xT[r];
+  for (std::size_t r = 0; r < B.size(); ++r) dd_[std::size_t(B[r])] = xB[r];
+  for (std::size_t r = 0; r < D.size(); ++r) da_[std::size_t(D[r])] = xD[r];
+  return true;
+}
+
+// The largest condition of a free variable that is unmet.
+double Restricted::free_residual() const {
+  double largest = 0;
+  for (i64 k = 0; k < m; ++k) {
+    const char s = state[std::size_t(k)];
+    if (s & alpha_free) largest = std::max(largest, std::abs(alpha_gradient(k)));
+    if (s & beta_free) largest = std::max(largest, std::abs(beta_gradient(k)));
+  }
+  return largest;
+}
+
+double Restricted::objective() const {
+  double value = 0;
+  for (i64 k = 0; k < m; ++k) {
+    const auto s = std::size_t(k);
+    value += alpha[s] * (0.5 * y[s] * (f_[s] + linear_f[s]) - 1);
+    if (privileged(k)) {
+      const auto p = std::size_t(lp[s]);
+      value += 0.5 * delta[s] * (xi_[p] + linear_xi[p]);
+    }
+  }
+  return value;
+}
+
+// Newton steps with free exchanges: a full step, and every variable with the wrong sign changes sides.
+// Nothing is promised, and few steps are needed.
+Outcome Restricted::exchange(double eps, i64 limit, const Check& check) {
+  std::vector<char> next;
+  i64 least = std::numeric_limits<i64>::max();
+  int since = 0, refinements = 0;
+  bool fresh = false;
+  double last_residual = std::numeric_limits<double>::infinity();
+  Vec to_alpha(alpha.size()), to_delta(alpha.size());
+  for (;;) {
+    check();
+    if (iterations >= limit) return Outcome::out_of_steps;
+    ++iterations;
+    if (!step(check)) return Outcome::indefinite;
+    double largest = 0;
+    for (i64 k = 0; k < m; ++k) {
+      const auto s = std::size_t(k);
+      alpha[s] += da_[s];
+      delta[s] += dd_[s];
+      largest = std::max({largest, std::abs(alpha[s]), privileged(k) ? std::abs(delta[s]) : 0.0});
+    }
+    add(da_, dd_);
+    const double below = -1e-15 * largest;  // negative by more than rounding
+    for (;;) {
+      i64 count = 0;
+      next = state;
+      for (i64 k = 0; k < m; ++k) {
+        const auto s = std::size_t(k);
+        char& now = next[s];
+        if (privileged(k)) {
+          if (now & alpha_free) {
+            if (alpha[s] < below) now &= ~alpha_free, ++count;
+          } else if (alpha_gradient(k) < -eps) {
+            now |= alpha_free, ++count;
+          }
+          if (now & beta_free) {
+            if (beta(k) < below) now &= ~beta_free, ++count;
+          } else if (beta_gradient(k) < -eps) {
+            now |= beta_free, ++count;
+          }
+        } else if (now & alpha_free) {
+          if (alpha[s] < below) now = 0, ++count;
+          else if (alpha[s] - C[s] > -below) now = at_cost, ++count;
+        } else if (now & at_cost) {
+          if (alpha_gradient(k) > eps) now = alpha_free, ++count;
+        } else if (alpha_gradient(k) < -eps) {
+          now = alpha_free, ++count;
+        }
+      }
+      if (count == 0 && !fresh) {  // said by gradients that were brought up to date step by step
+        fresh = true;
+        recompute();
+        continue;
+      }
+      if (count == 0) break;
+      fresh = false;
+      last_residual = std::numeric_limits<double>::infinity();
+      if (count < least) least = count, since = 0;
+      else if (++since > (least <= 3 ? patience / 3 : patience)) return Outcome::stuck;
+      break;
+    }
+    // Cut what is not free (any more) to its bound; the next step starts there.
+    const bool solved = next == state;
+    const double residual = solved ? free_residual() : 0.0;
+    const bool finished =
+        solved && (residual <= eps || residual > 0.7 * last_residual || ++refinements > max_refinements);
+    if (solved && !finished) {
+      last_residual = residual;
+      continue;
+    }
+    for (i64 k = 0; k < m; ++k) {
+      const auto s = std::size_t(k);
+      const char now = next[s];
+      double a = now & alpha_free ? std::max(alpha[s], 0.0) : now & at_cost ? C[s] : 0.0;
+      double d = 0;
+      if (privileged(k))
+        d = !(now & beta_free) ? a - C[s] : std::max(delta[s], a - C[s]);
+      else
+        a = std::min(a, C[s]);
+      to_alpha[s] = a - alpha[s];
+      to_delta[s] = d - delta[s];
+      alpha[s] = a;
+      delta[s] = d;
+    }
+    if (finished) return Outcome::solved;
+    add(to_alpha, to_delta);
+    state = next;
+  }
+}
+
+// Newton steps cut at the bounds, from a feasible point: none raises the objective, so no set of free
+// variables comes back, and the end is reached. First all the worst violators enter at once; when a
+// step is blocked at length zero, from then on one at a time.
+Outcome Restricted::descend(double eps, i64 limit, const Check& check) {
+  for (i64 k = 0; k < m; ++k) {  // free is what is strictly inside its bounds
+    const auto s = std::size_t(k);
+    if (privileged(k))
+      state[s] = char((alpha[s] > 0 ? alpha_free : 0) | (beta(k) > 0 ? beta_free : 0));
+    else
+      state[s] = alpha[s] <= 0 ? 0 : alpha[s] >= C[s] ? at_cost : alpha_free;
+  }
+  recompute();
+  bool only_worst = false, entered = false;
+  int refinements = 0, idle = 0;
+  double best = objective();
+  std::vector<std::pair<double, i64>> entering;
+  for (;;) {
+    check();
+    if (iterations >= limit) return Outcome::out_of_steps;
+    ++iterations;
+    ++cautious;
+    if (!step(check)) return Outcome::indefinite;
+    double t = 1;
+    auto room = [&](double from, double change) {
+      if (change < 0 && -change * t > from) t = std::max(from, 0.0) / -change;
+    };
+    for (i64 k = 0; k < m; ++k) {
+      const auto s = std::size_t(k);
+      if (state[s] & alpha_free) {
+        room(alpha[s], da_[s]);
+        if (!privileged(k)) room(C[s] - alpha[s], -da_[s]);
+      }
+      if (state[s] & beta_free) room(beta(k), dd_[s] - da_[s]);
+    }
+    bool blocked = false;
+    const double stop = t < 1 ? t * (1 + 1e-14) : t;
+    for (i64 k = 0; k < m; ++k) {
+      const auto s = std::size_t(k);
+      if (!(state[s] & (alpha_free | beta_free))) continue;
+      auto ends = [&](double from, double change) {
+        return t < 1 && change < 0 && -change * stop >= from;
+      };
+      double a = alpha[s] + t * da_[s], d = delta[s] + t * dd_[s];
+      const double left = beta(k), change = dd_[s] - da_[s];
+      const bool alpha_ends = (state[s] & alpha_free) && ends(alpha[s], da_[s]);
+      const bool beta_ends = (state[s] & beta_free) && ends(left, change);
+      const bool cost_ends =
+          !privileged(k) && (state[s] & alpha_free) && ends(C[s] - alpha[s], -da_[s]);
+      if (alpha_ends) a = 0, state[s] &= ~alpha_free;
+      if (cost_ends) a = C[s], state[s] = at_cost;
+      if (beta_ends) state[s] &= ~beta_free;
+      if (privileged(k)) d = state[s] & beta_free ? std::max(d, a - C[s]) : a - C[s];
+      da_[s] = a - alpha[s];
+      dd_[s] = d - delta[s];
+      alpha[s] = a;
+      delta[s] = d;
+      blocked = blocked || alpha_ends || beta_ends || cost_ends;
+    }
+    add(da_, dd_);
+    const double now = objective();
+    if (now < best - 1e-14 * std::abs(best)) best = now, idle = 0;
+    else if (++idle > max_idle) return Outcome::solved;  // as far as numbers go
+    if (blocked) {
+      if (t <= 0 && entered) only_worst = true;
+      entered = false;
+      continue;
+    }
+    if (free_residual() > eps && refinements < max_refinements) {
+      ++refinements;
+      continue;
+    }
+    refinements = 0;
+    recompute();
+    entering.clear();
+    for (i64 k = 0; k < m; ++k) {
+      const char s = state[std::size_t(k)];
+      const double g = alpha_gradient(k);
+      if (!(s & (alpha_free | at_cost)) && g < -eps) entering.push_back({-g, 3 * k});
+      if ((s & at_cost) && g > eps) entering.push_back({g, 3 * k + 1});
+      if (privileged(k) && !(s & beta_free) && beta_gradient(k) < -eps)
+        entering.push_back({-beta_gradient(k), 3 * k + 2});
+    }
+    if (entering.empty()) return Outcome::solved;
+    std::sort(entering.begin(), entering.end(), [](const auto& p, const auto& q) {
+      return p.first > q.first || (p.first == q.first && p.second < q.second);
+    });
+    const std::size_t count = only_worst ? 1 : 1 + entering.size() / 4;
+    for (std::size_t r = 0; r < count; ++r) {
+      char& s = state[std::size_t(entering[r].second / 3)];
+      const i64 kind = entering[r].second % 3;
+      s = kind == 2 ? char(s | beta_free) : kind == 1 ? char(alpha_free) : char(s | alpha_free);
+    }
+    entered = true;
+  }
+}
+
+Outcome Restricted::solve(double eps, double eps_most, i64 limit, const Check& check) {
+  const Vec start_alpha = alpha, start_delta = delta;
+  recompute();
+  Outcome outcome = exchange(eps, limit, check);
+  while (outcome == Outcome::stuck && eps < eps_most) {
+    eps = std::min(10 * eps, eps_most);
+    outcome = exchange(eps, limit, check);
+  }
+  if (outcome == Outcome::solved) return outcome;
+  alpha = start_alpha;
+  delta = start_delta;
+  return outcome == Outcome::stuck ? descend(eps, limit, check) : outcome;
+}
+
+}  // namespace
+
+SvmPlusResult svmplus_solve(const SvmPlusData& data, double* alpha, double* zeta,
+                            const SvmPlusOptions& options, Pool& pool, const Check& check,
+                            const SvmPlusReport& report) {
+  const i64 n = data.n, n_priv = data.K_corr->n();
+  const auto sn = std::size_t(n);
+  SvmPlusResult result;
+  Index present, row_of(std::size_t(n_priv), -1);
+  double total = 0;
+  Vec cost_corr(std::size_t(n_priv), 0.0);
+  for (i64 i = 0; i < n; ++i) {
+    if (!(data.C[i] > 0)) continue;
+    present.push_back(i);
+    if (data.priv[i] >= 0) {
+      row_of[std::size_t(data.priv[i])] = i;
+      cost_corr[std::size_t(data.priv[i])] = data.C[i];
+      total += data.C[i];
+    }
+  }
+  const double squares = 8.0 * (double(n) * double(n) + double(n_priv) * double(n_priv));
+  const bool keep = squares <= std::min(kept_bytes, 0.5 * options.memory);
+  const Values K(*data.K, 1.0, keep && !data.K->is_gram(), pool, check);
+  const Values S(*data.K_corr, data.inverse_reg, keep, pool, check);
+  // Blocks of both kernels and at worst two factors: 32 bytes for each pair of rows of a set.
+  const i64 most_rows = std::max<i64>(8, i64(std::sqrt((options.memory - (keep ? squares : 0)) / 32)));
+
+  // xi at zeta = 0, without b_corr.
+  Index all_priv;
+  Vec coef, xi0;
+  for (i64 p = 0; p < n_priv; ++p)
+    if (row_of[std::size_t(p)] >= 0) {
+      all_priv.push_back(p);
+      coef.push_back(-cost_corr[std::size_t(p)]);
+    }
+  S.combine(all_priv, coef, xi0);
+  double magnitude = 1;
+  for (double x : xi0) magnitude = std::max(magnitude, std::abs(x));
+  // Small problems are solved as far as numbers go; it costs a step or two.
+  const double most = 0.25 * options.tol, eps = n <= 2000 ? std::min(most, 1e-9) : most;
+  // S zeta - S C loses digits where S C is large; with kept matrices S delta is formed as it stands.
+  const double rounding = 4e-16 * magnitude;
+  const bool direct = S.kept() && rounding > 0.1 * eps;
+
+  // The first working set: the start's support, or a sample of both classes.
+  Index W;
+  bool warm = false;
+  for (i64 i : present) warm = warm || alpha[i] > 0 || zeta[i] > 0;
+  std::vector<char> state(sn, 0), inside(sn, 0);
+  if (warm) {
+    for (i64 i : present) {
+      const double beta = zeta[i] - alpha[i];
+      if (data.priv[i] >= 0)
+        state[std::size_t(i)] = char((alpha[i] > 0 ? alpha_free : 0) | (beta > 0 ? beta_free : 0));
+      else
+        state[std::size_t(i)] = alpha[i] <= 0 ? 0 : alpha[i] < data.C[i] ? alpha_free : at_cost;
+      if (state[std::size_t(i)] && i64(W.size()) < most_rows) W.push_back(i);
+    }
+  }
+  const i64 first = std::min<i64>({i64(present.size()), most_rows,
+                                   n <= small_problem ? n : std::clamp<i64>(n / 8, 64, 400)});
+  if (!warm || i64(present.size()) <= first) {
+    // Each class in proportion, at least one row; evenly spaced in the order given.
+    W.clear();
+    for (int sign = -1; sign <= 1; sign += 2) {
+      Index of_class;
+      for (i64 i : present)
+        if (data.y[i] == sign) of_class.push_back(i);
+      const i64 size = i64(of_class.size());
+      const i64 take = std::clamp<i64>(i64(std::llround(double(first) * double(size) / double(present.size()))),
+                                       std::min<i64>(size, 1), size);
+      for (i64 r = 0; r < take; ++r) W.push_back(of_class[std::size_t(r * size / take)]);
+    }
+    // Someone must carry the total of zeta.
+    bool has_priv = false;
+    for (i64 i : W) has_priv = has_priv || data.priv[i] >= 0;
+    if (!has_priv)
+      for (i64 p = 0; p < n_priv; ++p)
+        if (row_of[std::size_t(p)] >= 0) {
+          W.push_back(row_of[std::size_t(p)]);
+          break;
+        }
+    if (!warm)
+      for (i64 i : W) state[std::size_t(i)] = char(data.priv[i] >= 0 ? alpha_free | beta_free : alpha_free);
+  }
+  std::fill(alpha, alpha + n, 0.0);
+  std::fill(zeta, zeta + n, 0.0);
+  Vec delta(sn, 0.0);
+  for (i64 i : present)
+    if (data.priv[i] >= 0) delta[std::size_t(i)] = -data.C[i];
+
+  Restricted set;
+  Vec f, xi, a, z;
+  Index support, support_priv;
+  std::vector<std::pair<double, i64>> violators;
+  for (;;) {
+    ++result.rounds;
+    std::sort(W.begin(), W.end());
+    std::fill(inside.begin(), inside.end(), 0);
+    set.row = W;
+    set.m = i64(W.size());
+    set.lp.assign(W.size(), -1);
+    set.prow.clear();
+    for (std::size_t k = 0; k < W.size(); ++k) {
+      inside[std::size_t(W[k])] = 1;
+      if (data.priv[W[k]] >= 0) {
+        set.lp[k] = i64(set.prow.size());
+        set.prow.push_back(data.priv[W[k]]);
+      }
+    }
+    set.mp = i64(set.prow.size());
+    K.block(W, set.K);
+    S.block(set.prow, set.S);
+    check();
+    const auto sm = W.size();
+    set.y.resize(sm), set.C.resize(sm), set.state.resize(sm), set.alpha.resize(sm), set.delta.resize(sm);
+    double inside_cost = 0;
+    for (std::size_t k = 0; k < sm; ++k) {
+      const i64 i = W[k];
+      set.y[k] = data.y[i];
+      set.C[k] = data.C[i];
+      set.state[k] = state[std::size_t(i)];
+      set.alpha[k] = alpha[i];
+      set.delta[k] = set.lp[k] >= 0 ? delta[std::size_t(i)] : 0.0;
+      if (set.lp[k] >= 0) inside_cost += data.C[i];
+    }
+    if (result.rounds == 1)  // alpha = 0 and a common factor for zeta is feasible
+      for (std::size_t k = 0; k < sm; ++k)
+        if (set.lp[k] >= 0) set.delta[k] = (total / inside_cost - 1) * set.C[k];
+    // What lies outside: zeta = 0, unless memory keeps the set smaller than the support.
+    set.linear_f.assign(sm, 0.0);
+    set.linear_xi.resize(std::size_t(set.mp));
+    set.sum_alpha = set.sum_delta = 0;
+    support.clear(), support_priv.clear(), a.clear(), z.clear();
+    for (i64 i : present) {
+      if (inside[std::size_t(i)]) continue;
+      if (alpha[i] > 0) {
+        support.push_back(i);
+        a.push_back(data.y[i] * alpha[i]);
+        set.sum_alpha -= a.back();
+      }
+      if (data.priv[i] < 0) continue;
+      set.sum_delta -= delta[std::size_t(i)];
+      const double value = direct ? delta[std::size_t(i)] : delta[std::size_t(i)] + data.C[i];
+      if (value != 0) support_priv.push_back(data.priv[i]), z.push_back(value);
+    }
+    if (!support.empty()) {
+      K.combine(support, a, f);
+      for (std::size_t k = 0; k < sm; ++k) set.linear_f[k] = f[std::size_t(W[k])];
+    }
+    S.combine(support_priv, z, xi);
+    for (std::size_t p = 0; p < set.prow.size(); ++p) {
+      const auto at = std::size_t(set.prow[p]);
+      set.linear_xi[p] = xi[at] + (data.offset ? data.offset[at] : 0.0);
+      if (!direct) set.linear_xi[p] += xi0[at];
+    }
+    if (!direct) {  // take out the part of -S C that belongs to the set
+      Vec cost(std::size_t(set.mp));
+      for (std::size_t p = 0; p < set.prow.size(); ++p) cost[p] = cost_corr[std::size_t(set.prow[p])];
+      std::vector<const double*> rows;
+      Vec coef;
+      add_rows(set.S, cost, rows, coef, set.linear_xi);
+    }
+    set.changed_rows();
+
+    const double floor = direct ? 0.0 : rounding;
+    const Outcome outcome = set.solve(std::max(eps, floor), std::max(most, floor), options.max_iter, check);
+    for (i64 i : present)
+      if (!inside[std::size_t(i)] && data.priv[i] >= 0 && zeta[i] == 0) delta[std::size_t(i)] = -data.C[i];
+    for (std::size_t k = 0; k < sm; ++k) {
+      const i64 i = W[k];
+      alpha[i] = set.alpha[k];
+      state[std::size_t(i)] = set.state[k];
+      if (set.lp[k] < 0) continue;
+      delta[std::size_t(i)] = set.delta[k];
+      // beta = 0 is meant exactly where it is not free.
+      zeta[i] = set.state[k] & beta_free ? std::max(set.delta[k] + data.C[i], set.alpha[k]) : set.alpha[k];
+    }
+    result.iterations = set.iterations;
+    result.cautious = set.cautious;
+    result.rows = set.m;
+    result.b = set.b;
+    result.b_corr = set.b_corr;
+    result.indefinite = outcome == Outcome::indefinite;
+
+    // The conditions of all rows.
+    support.clear(), support_priv.clear(), a.clear(), z.clear();
+    for (i64 i : present) {
+      if (alpha[i] > 0) support.push_back(i), a.push_back(data.y[i] * alpha[i]);
+      if (data.priv[i] < 0) continue;
+      const double value = direct ? delta[std::size_t(i)] : zeta[i];
+      if (value != 0) support_priv.push_back(data.priv[i]), z.push_back(value);
+    }
+    K.combine(support, a, f);
+    S.combine(support_priv, z, xi);
+    for (std::size_t p = 0; p < xi.size(); ++p)
+      xi[p] += (direct ? 0.0 : xi0[p]) + (data.offset ? data.offset[p] : 0.0);
+    const double least_violation = direct ? eps : std::max(eps, rounding);
+    violators.clear();
+    result.violation = 0;
+    for (i64 i : present) {
+      const bool privileged = data.priv[i] >= 0;
+      const double slack = privileged ? xi[std::size_t(data.priv[i])] + set.b_corr : 0.0;
+      const double g = data.y[i] * (f[std::size_t(i)] + set.b) - 1 + slack;
+      double worst = 0;
+      if (privileged) {
+        const double beta = zeta[i] - alpha[i];
+        worst = std::max(alpha[i] > 0 ? std::abs(g) : -g, beta > 0 ? std::abs(slack) : -slack);
+        if (!inside[std::size_t(i)])
+          state[std::size_t(i)] = char((alpha[i] > 0 || -g > least_violation ? alpha_free : 0) |
+                                       (beta > 0 || -slack > least_violation ? beta_free : 0));
+      } else {
+        worst = std::max(alpha[i] < data.C[i] ? -g : 0.0, alpha[i] > 0 ? g : 0.0);
+        if (!inside[std::size_t(i)])
+          state[std::size_t(i)] = worst > least_violation || (alpha[i] > 0 && alpha[i] < data.C[i]) ? alpha_free
+                                  : alpha[i] > 0                                       ? at_cost
+                                                                                       : 0;
+      }
+      result.violation = std::max(result.violation, worst);
+      if (!inside[std::size_t(i)] && worst > least_violation) violators.push_back({worst, i});
+    }
+    const i64 free = std::count_if(state.begin(), state.end(), [](char s) { return s != 0; });
+    if (report) {
+      double objective = 0;
+      for (std::size_t r = 0; r < support.size(); ++r)
+        objective += std::abs(a[r]) - 0.5 * a[r] * f[std::size_t(support[r])];
+      for (i64 p : all_priv) {
+        const auto s = std::size_t(p);
+        const double offset = data.offset ? data.offset[p] : 0.0;
+        objective -= 0.5 * (zeta[row_of[s]] - cost_corr[s]) * (xi[s] + offset);
+      }
+      report({result.rounds, result.iterations, set.m, free, objective, result.violation});
+    }
+    if (violators.empty() || outcome == Outcome::out_of_steps || result.indefinite) break;
+    check();
+
+    // The worst violators enter; rows that carry nothing leave while there are too many of them.
+    std::sort(violators.begin(), violators.end(), [](const auto& p, const auto& q) {
+      return p.first > q.first || (p.first == q.first && p.second < q.second);
+    });
+    i64 carrying = 0;
+    for (i64 i : W) carrying += alpha[i] > 0 || zeta[i] > 0;
+    // Where most rows of a set carry something, most rows of the problem will: fewer, larger sets.
+    const double share = double(carrying) / double(W.size());
+    i64 enter = std::max<i64>(50, share > crowded ? 2 * carrying : carrying / 2);
+    enter = std::min(enter, i64(violators.size()));
+    Index next;
+    if (carrying + enter > most_rows) {
+      // Not all fits: the set is worked off in parts, at least half of it the worst violators.
+      enter = std::min(enter, std::max(most_rows / 2, most_rows - carrying));
+      std::vector<std::pair<double, i64>> keepers;
+      for (i64 i : W)
+        if (alpha[i] > 0 || zeta[i] > 0) keepers.push_back({std::max(alpha[i], zeta[i]), i});
+      std::sort(keepers.begin(), keepers.end(), std::greater<>());
+      for (i64 r = 0; r < std::min<i64>(most_rows - enter, i64(keepers.size())); ++r)
+        next.push_back(keepers[std::size_t(r)].second);
+    } else {
+      const i64 spare = std::min(most_rows - enter, 2 * (carrying + enter) + 100) - carrying;
+      i64 kept = 0;
+      for (i64 i : W) {
+        const bool carries = alpha[i] > 0 || zeta[i] > 0;
+        if (carries || kept < spare) next.push_back(i), kept += !carries;
+      }
+    }
+    for (i64 r = 0; r < enter; ++r) next.push_back(violators[std::size_t(r)].second);
+    W.swap(next);
+    if (result.rounds > 10'000) break;
+  }
+  return result;
+}
+
+}  // namespace lupi
