@@ -1,12 +1,13 @@
 """lupi: learning using privileged information and instance weights.
 
-Support vector machines with one weight per example, each fit with a proof of its accuracy.
+Support vector machines that learn with privileged features (SVM+) or with one weight per example,
+each fit with a proof of its accuracy.
 """
 
 from importlib.metadata import version as _version
 
-from .estimators import WeightedSVC
+from .estimators import PrivilegedInformationWarning, SVMPlusClassifier, WeightedSVC
 
 __version__ = _version("lupi")
 
-__all__ = ["WeightedSVC", "__version__"]
+__all__ = ["PrivilegedInformationWarning", "SVMPlusClassifier", "WeightedSVC", "__version__"]

@@ -210,8 +210,8 @@ def wsvm_residuals(
 class SVMPlusCertificate(WSVMCertificate):
     """What a dual point of SVM+ proves.
 
-    As for the weighted SVM, with the primal point made feasible by ``b_corr``: the smallest offset of
-    the correcting function with which every slack constraint holds. ``slack`` is the correcting
+    As for the weighted SVM, with the primal point made feasible by ``b_corr``: the smallest offset
+    of the correcting function with which every slack constraint holds. ``slack`` is the correcting
     function at the privileged rows and the hinge loss at the others; ``residual`` is
     y (1 - slack) - <w, z> at the privileged rows.
     """
@@ -289,10 +289,10 @@ def offset_bounds(
 def best_offset_corr(problem: SVMPlusProblem, f: Vector, xi: Vector) -> tuple[float, float]:
     """The offset b that minimises the primal objective for given w and w*, with its b_corr.
 
-    For each b the smallest feasible b_corr is max(low, s - b, t + b), where `low` is the largest -xi,
-    and s and t are the largest 1 - y f - xi of either class. Above its minimum it grows like
-    the loss of two rows of weight sum(C), one of each class, at s - low and low - t, or, where these
-    cross, both at their middle. So the weighted SVM's rule finds b.
+    For each b the smallest feasible b_corr is max(low, s - b, t + b), where `low` is the largest
+    -xi, and s and t are the largest 1 - y f - xi of either class. Above its minimum it grows like
+    the loss of two rows of weight sum(C), one of each class, at s - low and low - t, or, where
+    these cross, both at their middle. So the weighted SVM's rule finds b.
     """
     y, C = problem.y, problem.C
     corrected = problem.privileged & (C > 0)
@@ -339,7 +339,8 @@ def svmplus_certificate(
     Notes
     -----
     With correction_reg = 0 the dual asks for sum_i alpha_corr_i z*_i = 0 (eq:svmp_kkt:cw). What the
-    point lacks of it enters the gap: ``dual_objective`` is lowered by |<w*, sum_i alpha_corr_i z*_i>|.
+    point lacks of it enters the gap: ``dual_objective`` is lowered by |<w*, sum_i alpha_corr_i
+    z*_i>|.
     """
     y, C, priv = problem.y, problem.C, problem.priv
     rows = np.flatnonzero(problem.privileged)
@@ -374,7 +375,9 @@ def svmplus_certificate(
         b, interval = min(max(b, lower), upper), (lower, upper)
     corrected = problem.privileged & (C > 0)
     margin = 1 - y * (f + b) - xi
-    b_corr = float(np.maximum(margin, -xi)[corrected].max(initial=0.0 if not len(rows) else -math.inf))
+    b_corr = float(
+        np.maximum(margin, -xi)[corrected].max(initial=0.0 if not len(rows) else -math.inf)
+    )
     if not corrected.any():
         b_corr = 0.0
     slack = np.where(problem.privileged, xi + b_corr, np.maximum(1 - y * (f + b), 0.0))
@@ -382,8 +385,8 @@ def svmplus_certificate(
     rounding = float(root.max()) * float(root @ alpha)
     if len(rows):
         root_corr = np.sqrt(np.abs(problem.kernel_corr.diagonal()))
-        scale = np.abs(delta) / problem.correction_reg if problem.correction_reg > 0 else np.abs(coef_corr)
-        rounding += float(root_corr.max()) * float(root_corr @ scale)
+        weights = delta / problem.correction_reg if coef_corr is None else coef_corr
+        rounding += float(root_corr.max()) * float(root_corr @ np.abs(weights))
     present = C > 0  # an absent row's correcting value may be of any sign
     return SVMPlusCertificate(
         primal_objective=problem.primal(squared_norm, penalty, np.where(present, slack, 0.0)),

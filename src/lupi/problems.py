@@ -81,7 +81,8 @@ class SVMPlusProblem:
         \min_{w, b, w^*, b^*} \tfrac12 \|w\|^2 + \tfrac{\gamma}{2} \|w^*\|^2 + \sum_i C_i \xi_i
         \quad\text{s.t.}\quad y_i (\langle w, z_i\rangle + b) \ge 1 - \xi_i,\; \xi_i \ge 0
 
-    where :math:`\xi_i = \langle w^*, z^*_i\rangle + b^*` for the rows with privileged information, and
+    where :math:`\xi_i = \langle w^*, z^*_i\rangle + b^*` for the rows with privileged information,
+    and
     :math:`\xi_i` is a variable of its own for the others, as in the weighted SVM.
 
     .. math::
@@ -91,8 +92,8 @@ class SVMPlusProblem:
         \quad\text{s.t.}\quad y^\top \alpha = 0,\; 1^\top \delta = 0,\; \alpha, \beta \ge 0
 
     with :math:`\delta_i = \alpha_i + \beta_i - C_i` over the privileged rows, and
-    :math:`\alpha_i + \beta_i = C_i` for the others. The dual is written as a maximum. A cost of zero
-    takes a row out of the problem, its constraints included.
+    :math:`\alpha_i + \beta_i = C_i` for the others. The dual is written as a maximum. A cost of
+    zero takes a row out of the problem, its constraints included.
 
     Parameters
     ----------
@@ -122,12 +123,13 @@ class SVMPlusProblem:
         n, n_priv = self.kernel.n, self.kernel_corr.n
         if self.priv.shape != (n,) or self.priv.dtype != np.int64:
             raise ValueError(
-                f"priv must be an int64 array of shape ({n},), one entry per row of the kernel; got "
-                f"{self.priv.dtype} of shape {self.priv.shape}."
+                f"priv must be an int64 array of shape ({n},), one entry per row of the kernel; "
+                f"got {self.priv.dtype} of shape {self.priv.shape}."
             )
         if not np.array_equal(np.sort(self.priv[self.priv >= 0]), np.arange(n_priv)):
             raise ValueError(
-                f"priv must name each of the {n_priv} rows of kernel_corr once, and be -1 elsewhere."
+                f"priv must name each of the {n_priv} rows of kernel_corr once, "
+                "and be -1 elsewhere."
             )
         if not 0 <= self.correction_reg < np.inf:
             raise ValueError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 import numpy as np
@@ -74,8 +74,8 @@ class WSVMDual:
 class SVMPlusPrimal(WSVMPrimal):
     """A feasible point of eq:svmp_primal.
 
-    ``slack`` is the correcting function at the training rows that have privileged information, the
-    hinge loss at the others. ``w_corr`` is kept by the coefficients ``coef_corr`` of its expansion on
+    ``slack`` is the correcting function at the training rows that have privileged information,
+    the hinge loss at the others. w* is kept by the coefficients ``coef_corr`` of its expansion on
     the privileged rows.
     """
 
@@ -146,4 +146,14 @@ def zero_solution(n: int) -> Solution:
         violation=0.0,
         status=Status.OPTIMAL,
         n_iter=1,
+    )
+
+
+def svmplus_zero_solution(n: int, n_priv: int) -> Solution:
+    """The same for SVM+, with n_priv privileged rows and a correcting function of zero."""
+    zero = np.zeros(n)
+    return replace(
+        zero_solution(n),
+        primal=SVMPlusPrimal(0.0, (-np.inf, np.inf), zero, 0.0, np.zeros(n_priv)),
+        dual=SVMPlusDual(zero, zero, zero),
     )

@@ -1,5 +1,6 @@
 """The estimators: validate, build a problem, solve, unpack."""
 
+from ._svm_plus import PrivilegedInformationWarning, SVMPlusClassifier
 from ._weighted_svc import WeightedSVC
 
-__all__ = ["WeightedSVC"]
+__all__ = ["PrivilegedInformationWarning", "SVMPlusClassifier", "WeightedSVC"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
 from numbers import Integral, Real
@@ -83,7 +83,121 @@ def check_weights(sample_weight: Any, n: int) -> NDArray[np.float64] | None:
     return weight
 
 
-_PRIVATE_STATE = ("_coef", "_gamma")
+def check_gram(K: Any, name: str) -> NDArray[np.float64]:
+    """A symmetric kernel matrix in float64; errors name what is wrong with it."""
+    if sp.issparse(K):
+        raise TypeError(f"{name} must be a dense array: a sparse kernel matrix is not supported.")
+    K = np.ascontiguousarray(K, dtype=np.float64)
+    if K.ndim != 2 or K.shape[0] != K.shape[1]:
+        raise ValueError(
+            f"{name} must be a square matrix: a kernel value for every pair of training rows. "
+            f"Precomputed matrix must be a square matrix. Input is a {K.shape} matrix."
+        )
+    if not np.isfinite(K).all():
+        raise ValueError(f"{name} must be finite; it contains NaN or infinity.")
+    difference = np.abs(K - K.T)
+    largest = float(np.abs(K).max(initial=0.0))
+    if difference.max(initial=0.0) > 1e-6 * max(largest, 1e-300):
+        i, j = np.unravel_index(int(difference.argmax()), K.shape)
+        raise ValueError(
+            f"{name} must be symmetric; entry ({i}, {j}) is {K[i, j]:.9g} and entry ({j}, {i}) "
+            f"is {K[j, i]:.9g}. Symmetrise it, for example by 0.5 * (K + K.T)."
+        )
+    return K
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingKernel:
+    """A kernel on the training rows, by its parameters or as a matrix that is at hand."""
+
+    X: Any
+    gram: NDArray[np.float64] | None
+    spec: KernelSpec | None
+    gamma: float
+
+    def matrix(self, rows: NDArray[np.int64] | None) -> KernelMatrix:
+        """The kernel matrix among some rows (None: all)."""
+        if self.gram is not None:
+            return given_matrix(self.gram if rows is None else self.gram[np.ix_(rows, rows)])
+        assert self.spec is not None
+        return self.spec.matrix(self.X if rows is None else self.X[rows])
+
+
+def training_kernel(
+    X: Any,
+    weight: NDArray[np.float64] | None,
+    kernel: Any,
+    gamma: Any,
+    degree: Any,
+    coef0: Any,
+    *,
+    name: str,
+    suffix: str,
+) -> TrainingKernel:
+    """The kernel with these parameters; `name`, `suffix`: those of the arguments, for errors."""
+    if kernel == "precomputed":
+        return TrainingKernel(X, check_gram(X, f"{name} (kernel{suffix}='precomputed')"), None, 1.0)
+    if callable(kernel):
+        gram = kernel(X, X)
+        if not sp.issparse(gram) and np.shape(gram) != (X.shape[0], X.shape[0]):
+            raise ValueError(
+                f"kernel{suffix}({name}, {name}) must return an array of shape "
+                f"{(X.shape[0], X.shape[0])}, one value for every pair of training rows; got shape "
+                f"{np.shape(gram)}."
+            )
+        return TrainingKernel(X, check_gram(gram, f"kernel{suffix}({name}, {name})"), None, 1.0)
+    width = 1.0
+    if kernel != "linear":
+        if gamma == "scale":
+            width = scale_gamma(X, weight)
+        else:
+            width = 1.0 / X.shape[1] if gamma == "auto" else float(gamma)
+    spec = KernelSpec(kernel, width, int(degree), float(coef0))
+    return TrainingKernel(X, None, spec, width)
+
+
+def expansion(
+    kernel: Any,
+    spec: KernelSpec,
+    basis: Any,
+    coef: NDArray[np.float64],
+    X: Any,
+    columns: NDArray[Any] | None,
+    *,
+    name: str,
+) -> NDArray[np.float64]:
+    """sum_j coef[:, j] k(basis_j, x) for every row x of X, shape (n_rows, len(coef)).
+
+    ``kernel="precomputed"``: X holds kernel values and `columns` says which of them.
+    """
+    if isinstance(kernel, str) and kernel == "precomputed":
+        return np.asarray(X[:, columns].astype(np.float64, copy=False) @ coef.T)
+    if callable(kernel):
+        K = np.asarray(kernel(X, basis), dtype=np.float64)
+        if K.shape != (X.shape[0], basis.shape[0]):
+            raise ValueError(
+                f"{name} must return an array of shape {(X.shape[0], basis.shape[0])}; got shape "
+                f"{K.shape}."
+            )
+        return K @ coef.T
+    if kernel == "linear":
+        return np.asarray(X @ np.asarray(coef @ basis).T, dtype=np.float64)
+    return spec.expand(basis, coef, X).T
+
+
+def sound_basis(basis: Any, n_rows: int, n_features: int) -> tuple[bool, Any]:
+    """Whether rows kept from training still have their shape and type; and the rows, contiguous."""
+    sound = basis.shape == (n_rows, n_features) and basis.dtype in (np.float64, np.float32)
+    if sp.issparse(basis):
+        basis = sp.csr_array(basis)
+        basis.check_format()
+        return sound, sp.csr_array(
+            (np.ascontiguousarray(basis.data), basis.indices, basis.indptr), basis.shape
+        )
+    return sound, np.ascontiguousarray(basis)
+
+
+_PRIVATE_STATE = ("_coef", "_gamma", "_coef_corr", "_gamma_priv", "_rows_priv", "_columns_priv")
 
 
 class KernelSVC(ClassifierMixin, BaseEstimator):
@@ -144,57 +258,13 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
             )
         return X, label, check_weights(sample_weight, X.shape[0])
 
-    def _check_gram(self, K: Any, name: str) -> NDArray[np.float64]:
-        """A symmetric kernel matrix in float64; errors name what is wrong with it."""
-        if sp.issparse(K):
-            raise TypeError(
-                f"{name} must be a dense array: a sparse kernel matrix is not supported."
-            )
-        K = np.ascontiguousarray(K, dtype=np.float64)
-        if K.ndim != 2 or K.shape[0] != K.shape[1]:
-            raise ValueError(
-                f"{name} must be a square matrix: a kernel value for every pair of training rows. "
-                f"Precomputed matrix must be a square matrix. Input is a {K.shape} matrix."
-            )
-        if not np.isfinite(K).all():
-            raise ValueError(f"{name} must be finite; it contains NaN or infinity.")
-        difference = np.abs(K - K.T)
-        largest = float(np.abs(K).max(initial=0.0))
-        if difference.max(initial=0.0) > 1e-6 * max(largest, 1e-300):
-            i, j = np.unravel_index(int(difference.argmax()), K.shape)
-            raise ValueError(
-                f"{name} must be symmetric; entry ({i}, {j}) is {K[i, j]:.9g} and entry ({j}, {i}) "
-                f"is {K[j, i]:.9g}. Symmetrise it, for example by 0.5 * (K + K.T)."
-            )
-        return K
-
-    def _training_kernel(
-        self, X: Any, weight: NDArray[np.float64] | None
-    ) -> Callable[[NDArray[np.int64] | None], KernelMatrix]:
-        """A function from rows (None: all) to the kernel matrix among them; sets ``_gamma``."""
-        self._gamma = 1.0
-        gram = None
-        if self.kernel == "precomputed":
-            gram = self._check_gram(X, "X (kernel='precomputed')")
-        elif callable(self.kernel):
-            gram = self.kernel(X, X)
-            if not sp.issparse(gram) and np.shape(gram) != (X.shape[0], X.shape[0]):
-                raise ValueError(
-                    f"kernel(X, X) must return an array of shape {(X.shape[0], X.shape[0])}, one "
-                    f"value for every pair of training rows; got shape {np.shape(gram)}."
-                )
-            gram = self._check_gram(gram, "kernel(X, X)")
-        elif self.kernel != "linear":
-            if self.gamma == "scale":
-                self._gamma = scale_gamma(X, weight)
-            elif self.gamma == "auto":
-                self._gamma = 1.0 / X.shape[1]
-            else:
-                self._gamma = float(self.gamma)
-        if gram is not None:
-            return lambda rows: given_matrix(gram if rows is None else gram[np.ix_(rows, rows)])
-        spec = self._kernel_spec()
-        return lambda rows: spec.matrix(X if rows is None else X[rows])
+    def _training_kernel(self, X: Any, weight: NDArray[np.float64] | None) -> TrainingKernel:
+        """The kernel among the training rows; sets ``_gamma``."""
+        kernel = training_kernel(
+            X, weight, self.kernel, self.gamma, self.degree, self.coef0, name="X", suffix=""
+        )
+        self._gamma = kernel.gamma
+        return kernel
 
     def _kernel_spec(self) -> KernelSpec:
         return KernelSpec(self.kernel, self._gamma, int(self.degree), float(self.coef0))
@@ -301,6 +371,29 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
         self.n_iter_ = np.array([s.n_iter for *_, s in fitted], dtype=np.int32)
         self.shape_fit_ = X.shape
 
+    def _unpack(self, X: Any, label: Any, fitted: list[tuple[int, int, Any, Solution]]) -> None:
+        """The fitted attributes, from (positive class, negative, rows, solution) of each pair."""
+        self._set_expansion(X, label, fitted)
+        if len(self.classes_) == 2:
+            solution = fitted[0][-1]
+            self.solution_ = solution
+            self.alpha_, self.beta_ = solution.dual.alpha, solution.dual.beta
+            self.instance_weights_ = self.alpha_ + self.beta_
+            self.slack_ = solution.primal.slack
+            self.intercept_interval_ = np.array(solution.primal.b_interval)
+            self.primal_objective_: Any = solution.primal_objective
+            self.dual_objective_: Any = solution.dual_objective
+            self.duality_gap_ = solution.gap
+        else:
+            self.solutions_ = [
+                PairSolution((self.classes_[p], self.classes_[q]), rows, solution)
+                for p, q, rows, solution in fitted
+            ]
+            self.intercept_interval_ = np.array([s.primal.b_interval for *_, s in fitted])
+            self.primal_objective_ = np.array([s.primal_objective for *_, s in fitted])
+            self.dual_objective_ = np.array([s.dual_objective for *_, s in fitted])
+            self.duality_gap_ = self.primal_objective_ - self.dual_objective_
+
     @property
     def coef_(self) -> NDArray[np.float64]:
         """Weights of the features, shape (n_pairs, n_features); for the linear kernel only."""
@@ -324,25 +417,20 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
             reset=False,
         )
         coef, basis = self._checked_state()
-        if self.kernel == "precomputed":
-            if X.shape[1] != self.shape_fit_[0]:
-                raise ValueError(
-                    f"X must have one column per training row with kernel='precomputed': expected "
-                    f"{self.shape_fit_[0]} columns, got {X.shape[1]}."
-                )
-            values = X[:, self.support_].astype(np.float64, copy=False) @ coef.T
-        elif callable(self.kernel):
-            K = np.asarray(self.kernel(X, basis), dtype=np.float64)
-            if K.shape != (X.shape[0], basis.shape[0]):
-                raise ValueError(
-                    f"kernel(X, support_vectors_) must return an array of shape "
-                    f"{(X.shape[0], basis.shape[0])}; got shape {K.shape}."
-                )
-            values = K @ coef.T
-        elif self.kernel == "linear":
-            values = np.asarray(X @ np.asarray(coef @ basis).T, dtype=np.float64)
-        else:
-            values = self._kernel_spec().expand(basis, coef, X).T
+        if self.kernel == "precomputed" and X.shape[1] != self.shape_fit_[0]:
+            raise ValueError(
+                f"X must have one column per training row with kernel='precomputed': expected "
+                f"{self.shape_fit_[0]} columns, got {X.shape[1]}."
+            )
+        values = expansion(
+            self.kernel,
+            self._kernel_spec(),
+            basis,
+            coef,
+            X,
+            self.support_,
+            name="kernel(X, support_vectors_)",
+        )
         return values + self.intercept_
 
     def _checked_state(self) -> tuple[NDArray[np.float64], Any]:
@@ -360,16 +448,8 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
             if self.kernel == "precomputed":
                 sound = sound and bool(((support >= 0) & (support < self.shape_fit_[0])).all())
             else:
-                sound = sound and basis.shape == (len(support), self.n_features_in_)
-                sound = sound and basis.dtype in (np.float64, np.float32)
-                if sp.issparse(basis):
-                    basis = sp.csr_array(basis)
-                    basis.check_format()
-                    basis = sp.csr_array(
-                        (np.ascontiguousarray(basis.data), basis.indices, basis.indptr), basis.shape
-                    )
-                else:
-                    basis = np.ascontiguousarray(basis)
+                good, basis = sound_basis(basis, len(support), self.n_features_in_)
+                sound = sound and good
         except (AttributeError, TypeError, ValueError, IndexError):
             sound = False
         if not sound:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-import numpy as np
 from sklearn.base import _fit_context
 
 from ..problems import WSVMProblem
-from ..solution import Solution, zero_solution
+from ..solution import zero_solution
 from ..solvers import wsvm
-from ._base import KernelSVC, PairSolution
+from ._base import KernelSVC
 
 
 class WeightedSVC(KernelSVC):
@@ -163,14 +162,14 @@ class WeightedSVC(KernelSVC):
         self : WeightedSVC
         """
         X, label, weight = self._check_training_data(X, y, sample_weight)
-        kernel_of = self._training_kernel(X, weight)
+        kernel = self._training_kernel(X, weight)
         c = self._costs(label, weight)
         fitted = []
         for positive, negative, rows, signs in self._pairs(label):
             pair_c = c if rows is None else c[rows]
             if pair_c.any():
                 solution = wsvm.solve(
-                    WSVMProblem(kernel_of(rows), signs, pair_c),
+                    WSVMProblem(kernel.matrix(rows), signs, pair_c),
                     tol=self.tol,
                     max_iter=self.max_iter,
                     cache_size=self.cache_size,
@@ -182,25 +181,3 @@ class WeightedSVC(KernelSVC):
         self._unpack(X, label, fitted)
         self._warn_unless_converged([s for *_, s in fitted])
         return self
-
-    def _unpack(self, X: Any, label: Any, fitted: list[tuple[int, int, Any, Solution]]) -> None:
-        self._set_expansion(X, label, fitted)
-        if len(self.classes_) == 2:
-            solution = fitted[0][-1]
-            self.solution_ = solution
-            self.alpha_, self.beta_ = solution.dual.alpha, solution.dual.beta
-            self.instance_weights_ = self.alpha_ + self.beta_
-            self.slack_ = solution.primal.slack
-            self.intercept_interval_ = np.array(solution.primal.b_interval)
-            self.primal_objective_: Any = solution.primal_objective
-            self.dual_objective_: Any = solution.dual_objective
-            self.duality_gap_ = solution.gap
-        else:
-            self.solutions_ = [
-                PairSolution((self.classes_[p], self.classes_[q]), rows, solution)
-                for p, q, rows, solution in fitted
-            ]
-            self.intercept_interval_ = np.array([s.primal.b_interval for *_, s in fitted])
-            self.primal_objective_ = np.array([s.primal_objective for *_, s in fitted])
-            self.dual_objective_ = np.array([s.dual_objective for *_, s in fitted])
-            self.duality_gap_ = self.primal_objective_ - self.dual_objective_

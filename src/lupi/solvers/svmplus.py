@@ -4,10 +4,10 @@ Problem
     eq:svmp_dual in (alpha, zeta), zeta = alpha + beta (see ``_core/svmplus.hpp``).
 Method
     Cutting planes around an active-set Newton method, derived in docs/maths/svmplus_solver.md: the
-    problem is solved exactly on a working set of rows, all others having alpha = beta = 0; rows whose
-    conditions the solution violates enter, and so on. On a working set a Newton step minimises over
-    the free variables, all variables of the wrong sign change sides at once, and where that does not
-    get on, a monotone descent from the last feasible point takes over, which always ends.
+    problem is solved exactly on a working set of rows, all others having alpha = beta = 0; rows
+    whose conditions the solution violates enter, and so on. On a working set a Newton step
+    minimises over the free variables, all variables of the wrong sign change sides at once, and
+    where that does not get on, a monotone descent from the last feasible point takes over.
 
     correction_reg = 0: proximal steps in w* (the method of multipliers of the dual constraint
     sum_i alpha_corr_i z*_i = 0), each an SVM+ with a small correction_reg whose correcting function
@@ -31,7 +31,7 @@ from . import wsvm
 
 # Bound on the Newton steps when max_iter is -1: far above any problem seen, so that time is finite.
 _MANY_STEPS = 20_000
-# correction_reg = 0: proximal steps at most, and the first parameter relative to sum(C) * mean K*_ii.
+# correction_reg = 0: proximal steps at most, and the first parameter over sum(C) * mean K*_ii.
 _MAX_PROXIMAL = 60
 _FIRST_PROXIMAL = 1e-3
 
@@ -211,16 +211,17 @@ def _unpenalised(
     """correction_reg = 0, by proximal steps in w*; returns its coefficients first.
 
     With w* kept near the last one, <w_k, .>, by t/2 |w* - w_k|^2, the solution has
-    t (w* - w_k) = sum_i alpha_corr_i z*_i. The right-hand side is what eq:svmp_kkt:cw still lacks; it
-    goes to zero, faster the smaller t is.
+    t (w* - w_k) = sum_i alpha_corr_i z*_i. The right-hand side is what eq:svmp_kkt:cw still lacks;
+    it goes to zero, faster the smaller t is.
     """
     kernel_corr = problem.kernel_corr
     rows = np.flatnonzero(problem.privileged)
     size = float(np.abs(kernel_corr.diagonal()).mean())
     t = _FIRST_PROXIMAL * float(problem.C[rows].sum()) * (size if size > 0 else 1.0)
     coef, offset = np.zeros(kernel_corr.n), np.zeros(kernel_corr.n)
-    steps = 0
-    for proximal in range(1, _MAX_PROXIMAL + 1):
+    steps = proximal = 0
+    for _ in range(_MAX_PROXIMAL):
+        proximal += 1
         more, indefinite, stats = _core(
             problem, 1.0 / t, offset, alpha, zeta, tol, max_steps - steps, limit, verbose
         )
