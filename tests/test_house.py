@@ -101,6 +101,7 @@ def test_only_kernels_and_solvers_know_the_core():
     users = {m for m, names in IMPORTS.items() if any(inside(n, "lupi._core") for n in names)}
     assert {m for m in users if not inside(m, "lupi._core")} == {
         "lupi.kernels",
+        "lupi.solvers.svmplus",
         "lupi.solvers.wsvm",
     }
 
@@ -125,7 +126,12 @@ def test_every_module_says_what_it_is():
 
 
 def test_public_names():
-    assert set(lupi.__all__) == {"WeightedSVC", "__version__"}
+    assert set(lupi.__all__) == {
+        "PrivilegedInformationWarning",
+        "SVMPlusClassifier",
+        "WeightedSVC",
+        "__version__",
+    }
     for name in lupi.__all__:
         assert getattr(lupi, name)
     assert re.fullmatch(r"\d+\.\d+\.\d+.*", lupi.__version__)
@@ -286,9 +292,10 @@ def test_doctests_of_the_docstrings(module):
     assert result.failed == 0
 
 
-def test_the_class_has_a_doctest():
+@pytest.mark.parametrize("estimator", [lupi.WeightedSVC, lupi.SVMPlusClassifier])
+def test_the_class_has_a_doctest(estimator):
     finder = doctest.DocTestFinder(recurse=False)
-    assert any(test.examples for test in finder.find(lupi.WeightedSVC))
+    assert any(test.examples for test in finder.find(estimator))
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda p: str(p.relative_to(ROOT)))
@@ -301,17 +308,20 @@ def test_links_between_files_lead_somewhere(path):
         assert goal.exists(), f"{path.name} links to {target}"
 
 
-def test_parameters_and_attributes_are_documented():
+@pytest.mark.parametrize("name", ["WeightedSVC", "SVMPlusClassifier"])
+def test_parameters_and_attributes_are_documented(name):
     """numpydoc sections name every parameter of the constructor and every fitted attribute."""
     import numpy as np
 
-    doc = lupi.WeightedSVC.__doc__
-    parameters, attributes = doc.split("Attributes\n")
-    for name in lupi.WeightedSVC().get_params():
-        assert re.search(rf"^    (\w+, )*{name}(, \w+)* : ", parameters, re.M), name
+    estimator = getattr(lupi, name)
+    parameters, attributes = estimator.__doc__.split("Attributes\n")
+    for parameter in estimator().get_params():
+        assert re.search(rf"^    (\w+, )*{parameter}(, \w+)*( : |$)", parameters, re.M), parameter
     X = np.random.default_rng(0).normal(size=(30, 2))
+    privileged = {"X_priv": X} if name == "SVMPlusClassifier" else {}
     for y in (np.arange(30) % 2, np.arange(30) % 3):
-        model = lupi.WeightedSVC().fit(X, y)
-        for name in vars(model):
-            if name.endswith("_") and not name.startswith("_"):
-                assert re.search(rf"^    (\w+, )*{name}(, \w+)* : ", attributes, re.M), name
+        model = estimator().fit(X, y, **privileged)
+        for attribute in vars(model):
+            if attribute.endswith("_") and not attribute.startswith("_"):
+                pattern = rf"^    (\w+, )*{attribute}(, \w+)* : "
+                assert re.search(pattern, attributes, re.M), attribute

@@ -1,9 +1,9 @@
 """Solvers: ``solve(problem, init) -> Solution``, one algorithm per file.
 
-:mod:`lupi.solvers.wsvm` is the fast one, :mod:`lupi.solvers.reference` the slow, obvious one that
-the fast ones are tested against.
+:mod:`lupi.solvers.wsvm` and :mod:`lupi.solvers.svmplus` are the fast ones,
+:mod:`lupi.solvers.reference` the slow, obvious one that the fast ones are tested against.
 """
 
-from . import reference, wsvm
+from . import reference, svmplus, wsvm
 
-__all__ = ["reference", "wsvm"]
+__all__ = ["reference", "svmplus", "wsvm"]
