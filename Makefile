@@ -28,7 +28,7 @@ endif
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test lint docs bench clean anew
+.PHONY: help demo test slow lint docs bench clean anew
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{printf "%-14s %s\n", $$1, $$2}'
@@ -40,7 +40,10 @@ demo: $(VENV)/.stamp-lupi ## set up, train on data that ships with scikit-learn,
 	@$(BIN)/python examples/demo.py
 
 test: lint ## set up, check style and types, run the tests
-	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -m "not slow" $(PYTEST_ARGS)
+
+slow: $(VENV)/.stamp-lupi $(VENV)/.stamp-test ## set up, run the tests that take long
+	@$(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
 
 lint: $(VENV)/.stamp-lupi $(VENV)/.stamp-test ## set up, check style and types
 	@$(BIN)/ruff check --quiet .
