@@ -55,7 +55,7 @@ def wsvm_descend(
     sweep: bool,
     threads: int,
     report: Callable[[int, float], None] | None = ...,
-) -> tuple[int, float]: ...
+) -> tuple[int, float, bool]: ...
 def wsvm_polish(
     kernel: Kernel,
     y: Any,

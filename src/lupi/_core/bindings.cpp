@@ -278,7 +278,7 @@ NB_MODULE(_core_ext, m) {
         },
         "kernel"_a, "capacity"_a, "bytes"_a, nb::keep_alive<0, 1>());
 
-  // (steps, violation)
+  // (steps, violation, whether v is up to date only for some of the variables)
   m.def("wsvm_descend",
         [](PyRowCache& cache, InF64 y, InF64 lo, InF64 hi, InOutF64 a, InOutF64 v, double tol,
            i64 max_steps, bool sweep, int threads, nb::object report) {
@@ -303,7 +303,7 @@ NB_MODULE(_core_ext, m) {
               return wsvm_descend(rows, box, a.data(), v.data(), options, pool, check, tell);
             });
           });
-          return std::make_tuple(r.steps, r.violation);
+          return std::make_tuple(r.steps, r.violation, r.partial);
         },
         "cache"_a, "y"_a.noconvert(), "lo"_a.noconvert(), "hi"_a.noconvert(), "a"_a.noconvert(),
         "v"_a.noconvert(), "tol"_a, "max_steps"_a, "sweep"_a, "threads"_a,

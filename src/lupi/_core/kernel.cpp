@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
+#include <mutex>
 #include <new>
 #include <stdexcept>
 
@@ -318,32 +320,45 @@ const Points<double>& Kernel::points<double>(Pool* pool) const {
 }
 
 template <class S>
-i64 Kernel::padded_n() const {
-  const i64 width = loops<Real<S>>().width;
-  return (n_ + width - 1) / width * width;
-}
-
-template <class S>
-void Kernel::rows(const i64* idx, i64 m, S* const* out, const Scale& scale, Pool& pool) const {
+void Kernel::rows(const i64* idx, i64 m, const Columns<Real<S>>& columns, S* const* out,
+                  const Scale& scale, std::vector<Excess>* excess, Pool& pool) const {
   using R = Real<S>;
   if (is_gram()) {
     pool.run(m, [&](i64 begin, i64 end) {
-      for (i64 r = begin; r < end; ++r)
-        for (i64 j = 0; j < n_; ++j) out[r][j] = S(gram_[idx[r] * n_ + j]);
+      for (i64 r = begin; r < end; ++r) {
+        const double* g = gram_ + idx[r] * n_;
+        if (columns.all)
+          for (i64 j = 0; j < n_; ++j) out[r][j] = S(g[j]);
+        else
+          for (std::size_t j = 0; j < columns.idx.size(); ++j) out[r][j] = S(g[columns.idx[j]]);
+      }
     });
     return;
   }
-  const Points<R>& right = points<R>(&pool);
-  const LeftPanels<R> left(right, idx, m);
+  const Points<R>& right = columns.all ? points<R>(&pool) : columns.points;
+  const LeftPanels<R> left(points<R>(&pool), idx, m);
   const int width = loops<R>().width;
+  std::mutex lists;
   pool.run(right.panels(), [&](i64 begin, i64 end) {
     for_tiles(left, right, params_, begin, end, left.count, [&](i64 q, i64 p, const R* tile) {
       const i64 rows = std::min<i64>(tile_rows, m - q * tile_rows);
       S* to[tile_rows];
       for (i64 i = 0; i < rows; ++i) to[i] = out[q * tile_rows + i] + p * width;
-      row_loops<S>().put(tile, to, rows, scale);
+      const unsigned cut = row_loops<S>().put(tile, to, rows, scale);
+      if (!cut) return;
+      const i64 count = std::min<i64>(width, right.n() - p * width);
+      std::lock_guard<std::mutex> lock(lists);
+      for (i64 i = 0; i < rows; ++i)
+        for (i64 r = 0; (cut >> i & 1) && r < count; ++r) {
+          const R amount = tile[i * width + r] - R(scale.top);
+          if (amount > 0) excess[q * tile_rows + i].push_back({p * width + r, float(amount)});
+        }
     });
   });
+  if (sizeof(S) == 2)  // in an order that does not depend on the threads
+    for (i64 r = 0; r < m; ++r)
+      std::sort(excess[r].begin(), excess[r].end(),
+                [](const Excess& a, const Excess& b) { return a.column < b.column; });
 }
 
 template <class R>
@@ -554,12 +569,93 @@ Buffer<R>::~Buffer() {
 }
 
 template <class S>
+i64 RowCache<S>::stride_for(i64 n) {
+  const i64 width = loops<Real<S>>().width;
+  return (n + width - 1) / width * width;
+}
+
+template <class S>
 RowCache<S>::RowCache(const Kernel& kernel, i64 capacity)
     : kernel_(kernel), scale_(sizeof(S) == 2 ? kernel.sampled_scale() : Scale()),
-      capacity_(std::min(capacity, kernel.n())), stride_(kernel.padded_n<S>()),
-      storage_(std::size_t(capacity_) * std::size_t(stride_)), row_(std::size_t(kernel.n()), nullptr),
-      last_used_(std::size_t(kernel.n()), 0) {
+      values_(std::min(capacity, kernel.n()) * stride_for(kernel.n())),
+      storage_(static_cast<std::size_t>(values_)) {
+  reset();
+}
+
+template <class S>
+void RowCache<S>::reset() {
+  const auto n = std::size_t(kernel_.n());
+  columns_ = {};
+  stride_ = stride_for(kernel_.n());
+  capacity_ = values_ / stride_;
+  row_.assign(n, nullptr);
+  excess_.assign(n, {});
+  excess_list_.assign(n, {});
+  last_used_.assign(n, 0);
+  at_hand_.clear();
+  free_slots_.clear();
   for (i64 s = capacity_; s-- > 0;) free_slots_.push_back(s);
+}
+
+template <class S>
+void RowCache<S>::drop(std::size_t i) {
+  row_[i] = nullptr;
+  excess_[i].clear();
+  excess_list_[i] = {};
+}
+
+template <class S>
+void RowCache<S>::restrict_to(const std::vector<i64>& keep, Pool& pool) {
+  const auto m = keep.size(), before = row_.size();
+  std::vector<i64> place(before, -1);  // of a variable among those kept
+  for (std::size_t k = 0; k < m; ++k) place[std::size_t(keep[k])] = i64(k);
+
+  // Rows are shortened where they lie, then moved together. They go down in memory, in the order in which
+  // they lie there, so none is written over before it was moved.
+  std::vector<i64> rows;
+  for (i64 i : at_hand_)
+    if (place[std::size_t(i)] >= 0) rows.push_back(i);
+  std::sort(rows.begin(), rows.end(),
+            [&](i64 p, i64 q) { return row_[std::size_t(p)] < row_[std::size_t(q)]; });
+  pool.run(i64(rows.size()), [&](i64 begin, i64 end) {
+    for (i64 r = begin; r < end; ++r) {
+      S* row = row_[std::size_t(rows[std::size_t(r)])];
+      for (std::size_t k = 0; k < m; ++k) row[k] = row[keep[k]];
+    }
+  });
+  const i64 stride = stride_for(i64(m));
+  std::vector<S*> row(m, nullptr);
+  std::vector<std::vector<Excess>> excess(m);
+  std::vector<ExcessList> lists(m);
+  std::vector<i64> last_used(m);
+  for (std::size_t k = 0; k < m; ++k) last_used[k] = last_used_[std::size_t(keep[k])];
+  at_hand_.clear();
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    const auto i = std::size_t(rows[r]);
+    const auto k = std::size_t(place[i]);
+    row[k] = storage_.data() + i64(r) * stride;
+    std::memmove(row[k], row_[i], m * sizeof(S));
+    for (const Excess& e : excess_[i])
+      if (place[std::size_t(e.column)] >= 0)
+        excess[k].push_back({place[std::size_t(e.column)], e.amount});
+    lists[k] = {excess[k].data(), i64(excess[k].size())};
+    at_hand_.push_back(i64(k));
+  }
+
+  Columns<Real<S>> columns;
+  columns.all = false;
+  for (i64 i : keep) columns.idx.push_back(columns_.all ? i : columns_.idx[std::size_t(i)]);
+  if (!kernel_.is_gram())
+    columns.points = kernel_.template points<Real<S>>(&pool).subset(columns.idx.data(), i64(m));
+  columns_ = std::move(columns);
+  row_.swap(row);
+  excess_.swap(excess);  // the lists' arrays move along
+  excess_list_.swap(lists);
+  last_used_.swap(last_used);
+  stride_ = stride;
+  capacity_ = std::min(i64(m), values_ / stride);
+  free_slots_.clear();
+  for (i64 s = capacity_; s-- > i64(rows.size());) free_slots_.push_back(s);
 }
 
 template <class S>
@@ -571,7 +667,7 @@ void RowCache<S>::ensure(const i64* idx, i64 m, Pool& pool) {
   const i64 lacking = i64(missing.size()) - i64(free_slots_.size());
   if (lacking > 0) {
     // The wanted rows that are here must stay, so look at the others only.
-    std::vector<char> wanted(std::size_t(kernel_.n()), 0);
+    std::vector<char> wanted(row_.size(), 0);
     for (i64 r = 0; r < m; ++r) wanted[std::size_t(idx[r])] = 1;
     auto last = std::partition(at_hand_.begin(), at_hand_.end(),
                                [&](i64 i) { return !wanted[std::size_t(i)]; });
@@ -584,7 +680,7 @@ void RowCache<S>::ensure(const i64* idx, i64 m, Pool& pool) {
     for (i64 r = 0; r < victims; ++r) {
       const auto i = std::size_t(at_hand_[std::size_t(r)]);
       free_slots_.push_back((row_[i] - storage_.data()) / stride_);
-      row_[i] = nullptr;
+      drop(i);
     }
     at_hand_.erase(at_hand_.begin(), at_hand_.begin() + victims);
   }
@@ -595,7 +691,18 @@ void RowCache<S>::ensure(const i64* idx, i64 m, Pool& pool) {
     row_[std::size_t(i)] = where.back();
     at_hand_.push_back(i);
   }
-  if (!missing.empty()) kernel_.rows<S>(missing.data(), i64(missing.size()), where.data(), scale_, pool);
+  if (missing.empty()) return;
+  std::vector<i64> points(missing);
+  if (!columns_.all)
+    for (i64& i : points) i = columns_.idx[std::size_t(i)];
+  std::vector<std::vector<Excess>> excess(missing.size());
+  kernel_.rows<S>(points.data(), i64(missing.size()), columns_, where.data(), scale_, excess.data(),
+                  pool);
+  for (std::size_t r = 0; r < missing.size(); ++r) {
+    const auto i = std::size_t(missing[r]);
+    excess_[i].swap(excess[r]);
+    excess_list_[i] = {excess_[i].data(), i64(excess_[i].size())};
+  }
   computed_ += i64(missing.size());
 }
 

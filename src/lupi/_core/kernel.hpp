@@ -53,6 +53,14 @@ class Points {
   std::vector<R> norms_;     // padded to whole panels; empty unless the kernel wants them
 };
 
+// Some of the points of a kernel, in order: the columns of stored rows. All of them take no memory.
+template <class R>
+struct Columns {
+  bool all = true;
+  std::vector<i64> idx{};  // unless all
+  Points<R> points{};      // unless all, or a Gram matrix
+};
+
 // A kernel on a set of n points, or a given n x n Gram matrix.
 class Kernel {
  public:
@@ -69,16 +77,16 @@ class Kernel {
   template <class R>
   const Points<R>& points(Pool* pool = nullptr) const;
 
-  // out[r][0..n) = k(x_idx[r], .), stored as S. out rows need room for `padded_n` values.
+  // out[r] = k(x_idx[r], x_j) for j in `columns`, stored as S; out rows need room for `padded` values.
+  // excess[r]: what stored values lack, by position in `columns` (q16).
   template <class S>
-  void rows(const i64* idx, i64 m, S* const* out, const Scale& scale, Pool& pool) const;
+  void rows(const i64* idx, i64 m, const Columns<Real<S>>& columns, S* const* out, const Scale& scale,
+            std::vector<Excess>* excess, Pool& pool) const;
   // v[j] -= sum_r coef[r] k(x_idx[r], x_j) over all j, in R; nothing is stored.
   template <class R>
   void subtract(const i64* idx, i64 m, const R* coef, double* v, Pool& pool) const;
   // A scale for rows stored in 16 bits, from the kernel among some of the points.
   Scale sampled_scale() const;
-  template <class S>
-  i64 padded_n() const;
   // diag[i] = k(x_i, x_i)
   void diagonal(double* diag) const;
   // out (m, ld), row-major: the kernel among the points idx; columns beyond m stay as they are.
@@ -118,7 +126,8 @@ class Buffer {
   R* data_;
 };
 
-// Some rows of a kernel, stored as S, never more than `capacity` of them.
+// Some rows of a kernel, stored as S, never more than `capacity` of them. The cache may be restricted to
+// some of the variables: then rows are shorter and more of them fit, and `i` below counts those.
 template <class S>
 class RowCache {
  public:
@@ -126,9 +135,20 @@ class RowCache {
   // Computes those of the rows idx[0..m) that are not at hand, in one batch; m <= capacity. Where
   // there is no room the rows that were used longest ago go.
   void ensure(const i64* idx, i64 m, Pool& pool);
-  // table()[i]: row i, or null. A row has padded_n() entries; those beyond n are of no meaning.
+  // Whether m more rows fit without others going.
+  bool has_room(i64 m) const { return m <= i64(free_slots_.size()); }
+  // Leaves the variables keep[0..m), ascending, of those it has; their rows that are at hand stay.
+  void restrict_to(const std::vector<i64>& keep, Pool& pool);
+  // All variables again, and no row at hand.
+  void reset();
+  // The variables it is restricted to, or none: all.
+  bool restricted() const { return !columns_.all; }
+  const std::vector<i64>& members() const { return columns_.idx; }
+  i64 size() const { return i64(row_.size()); }
+  // table()[i]: row i, or null. Entries beyond size() are of no meaning.
   const S* const* table() const { return row_.data(); }
   const S* row(i64 i) const { return row_[std::size_t(i)]; }
+  const ExcessList* excess() const { return excess_list_.data(); }
   i64* last_used() { return last_used_.data(); }  // to be written by the user of a row
   i64 capacity() const { return capacity_; }
   i64 computed() const { return computed_; }
@@ -136,11 +156,17 @@ class RowCache {
   const Kernel& kernel() const { return kernel_; }
 
  private:
+  static i64 stride_for(i64 n);
+  void drop(std::size_t i);
   const Kernel& kernel_;
   Scale scale_;
+  Columns<Real<S>> columns_;
+  const i64 values_;  // that storage_ holds
   i64 capacity_, stride_, computed_ = 0;
   Buffer<S> storage_;
-  std::vector<const S*> row_;
+  std::vector<S*> row_;
+  std::vector<std::vector<Excess>> excess_;
+  std::vector<ExcessList> excess_list_;
   std::vector<i64> last_used_, at_hand_, free_slots_;
 };
 

@@ -52,8 +52,19 @@ struct SmoArrays {
 // Kernel rows are kept as float, as double, or, for the rbf kernel, in 16 bits: a value in [0, top] is
 // top / 2 + q * top / 65534, with an error of at most 7.6e-6 * top. Half the memory of float is half
 // the time of a step, and twice the rows in the cache. `top` lies somewhat above the largest value off
-// the diagonal in a sample; larger ones are cut, and the diagonal is put right by hand.
+// the diagonal in a sample; of larger ones, the diagonal among them, `top` is stored and a list says
+// what it lacks.
 using q16 = std::int16_t;
+
+// What the stored value of a row lacks in one column, and the list of a row.
+struct Excess {
+  i64 column;
+  float amount;
+};
+struct ExcessList {
+  const Excess* first = nullptr;
+  i64 count = 0;
+};
 
 struct Scale {
   double factor = 1, offset = 0;  // value = offset + factor * stored
@@ -79,6 +90,7 @@ struct PairArrays {
   i64 n;              // variables
   i64 ld;             // n padded to `lanes`
   const S* const* row;  // row[i]: k(x_i, .) with ld entries, or null where it is not at hand
+  const ExcessList* excess;  // excess[i]: of row i
   i64* last_used;     // last_used[i] = the step that used row i
   Scale scale;        // of the stored rows
   const R* diag;      // (ld)
@@ -139,8 +151,9 @@ struct Loops {
 // Loops over stored kernel rows.
 template <class S>
 struct RowLoops {
-  // out[i] <- row i of a tile, `width` values, i < rows.
-  void (*put)(const Real<S>* tile, S* const* out, i64 rows, const Scale& scale);
+  // out[i] <- row i of a tile, `width` values, i < rows. Bit i of the answer: a value of row i lies
+  // above scale.top (q16).
+  unsigned (*put)(const Real<S>* tile, S* const* out, i64 rows, const Scale& scale);
   // v[j] -= sum_r delta[r] rows[r][j] for j in [begin, end); sums in Real<S> over all r, then one
   // double.
   void (*subtract)(const S* const* rows, const Real<S>* delta, i64 m, i64 begin, i64 end, double* v,

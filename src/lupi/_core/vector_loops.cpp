@@ -281,23 +281,35 @@ typedef q16 HalfVec __attribute__((vector_size(LUPI_VECTOR_BYTES / 2)));
 typedef q16 UnalignedHalfVec __attribute__((vector_size(LUPI_VECTOR_BYTES / 2), aligned(2), may_alias));
 inline Vec<float> load_row(const q16* p) { return __builtin_convertvector(widen(p), Vec<float>); }
 
-inline void store_row(float* p, Vec<float> x, float, float) { store<float>(p, x); }
-inline void store_row(double* p, Vec<double> x, double, double) { store<double>(p, x); }
-inline void store_row(q16* p, Vec<float> x, float offset, float inverse) {
+// Stores one vector; what of it is cut is added to `cut`, a vector of zeros and minus ones.
+inline void store_row(float* p, Vec<float> x, float, float, IVec<float>&) { store<float>(p, x); }
+inline void store_row(double* p, Vec<double> x, double, double, IVec<double>&) { store<double>(p, x); }
+inline void store_row(q16* p, Vec<float> x, float offset, float inverse, IVec<float>& cut) {
   x = (x - offset) * inverse;
-  x = x > 32767.0f ? splat<float>(32767.0f) : x;
+  const auto above = x > 32767.0f;
+  cut |= (IVec<float>)above;
+  x = above ? splat<float>(32767.0f) : x;
   x = x + 12582912.0f;                            // to the nearest integer, in the low bits
   const IVec<float> q = (IVec<float>)x - 0x4B400000;
   *reinterpret_cast<UnalignedHalfVec*>(p) = __builtin_convertvector(q, HalfVec);
 }
 
 template <class S>
-void put(const Real<S>* tile, S* const* out, i64 rows, const Scale& scale) {
-  constexpr int w = vectors_per_panel, L = lanes<Real<S>>;
-  const Real<S> offset = Real<S>(scale.offset), inverse = Real<S>(1.0 / scale.factor);
-  for (i64 i = 0; i < rows; ++i)
+unsigned put(const Real<S>* tile, S* const* out, i64 rows, const Scale& scale) {
+  using R = Real<S>;
+  constexpr int w = vectors_per_panel, L = lanes<R>;
+  const R offset = R(scale.offset), inverse = R(1.0 / scale.factor);
+  unsigned which = 0;
+  for (i64 i = 0; i < rows; ++i) {
+    IVec<R> cut = {};
     for (int j = 0; j < w; ++j)
-      store_row(out[i] + j * L, load<Real<S>>(tile + (i * w + j) * L), offset, inverse);
+      store_row(out[i] + j * L, load<R>(tile + (i * w + j) * L), offset, inverse, cut);
+    if (sizeof(S) != 2) continue;
+    typename V<R>::integer any = 0;
+    for (int l = 0; l < L; ++l) any |= cut[l];
+    if (any) which |= 1u << i;
+  }
+  return which;
 }
 
 template <class S>
@@ -573,6 +585,13 @@ void help(PairArrays<S>& s, PairTeam<S>& team) {
   }
 }
 
+// v <- v - delta times what the stored row lacks.
+template <class R>
+inline void add_excess(const ExcessList& excess, R delta, R* v) {
+  for (i64 k = 0; k < excess.count; ++k)
+    v[excess.first[k].column] -= delta * R(excess.first[k].amount);
+}
+
 template <class S>
 void pairs(PairArrays<S>& s, double eps, i64 max_steps, PairTeam<S>* team) {
   using R = Real<S>;
@@ -597,13 +616,16 @@ void pairs(PairArrays<S>& s, double eps, i64 max_steps, PairTeam<S>* team) {
     const S* Kj = s.row[j];
     s.missing = -1;
     s.last_used[i] = s.last_used[j] = ++s.steps;
-    const double kij = double(offset_of<S>(s.scale)) + double(factor_of<S>(s.scale)) * double(Ki[j]);
+    double kij = double(offset_of<S>(s.scale)) + double(factor_of<S>(s.scale)) * double(Ki[j]);
+    if (sizeof(S) == 2)
+      for (i64 k = 0; k < s.excess[i].count; ++k)
+        if (s.excess[i].first[k].column == j) kij += double(s.excess[i].first[k].amount);
     const R delta =
         move_pair<R>(i, j, double(e.largest) - double(s.v[j]),
                      double(s.diag[i]) + double(s.diag[j]) - 2 * kij, s.a, s.lo, s.hi, s.side);
-    if (sizeof(S) == 2) {  // what the stored diagonal, cut at `top`, lacks
-      s.v[i] -= delta * R(1 - s.scale.top);
-      s.v[j] += delta * R(1 - s.scale.top);
+    if (sizeof(S) == 2) {
+      add_excess<R>(s.excess[i], delta, s.v);
+      add_excess<R>(s.excess[j], -delta, s.v);
     }
     e = passes.update(Ki, Kj, delta * factor_of<S>(s.scale));
   }

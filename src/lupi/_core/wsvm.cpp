@@ -61,6 +61,9 @@ constexpr double stored_error<double> = 0;
 
 // Steps between two looks for an interrupt: 20 ms at n = 10,000.
 constexpr i64 steps_per_check = 2000;
+// Where the cache is full, it is restricted to the active variables if these are at most this share: the
+// move costs as much as forming a tenth of the rows.
+constexpr double worth_restricting = 0.85;
 // Rows formed at once when one is missing. More make the product faster and bring in more rows that
 // are never used: 12 % of them at 32, 28 % at 256 (n = 10,000, C = 1).
 constexpr i64 rows_per_batch = 32;
@@ -116,7 +119,7 @@ struct Descent {
   const Check& check;
   const Report& report;
   DescentResult result;
-  std::vector<double> start;  // a, for which v was exact
+  std::vector<double> start, start_v;  // a, and v, which was exact then
   InnerProblem<R> inner;
   std::vector<i64> up{}, low{}, changed{};
   std::vector<R> delta{};
@@ -124,6 +127,7 @@ struct Descent {
   void sweep();
   void sets();
   bool pairs();
+  void complete();
 
   bool done(double& m, double& M);
   void take_violators(double m, double M, i64 count, std::vector<char>& taken,
@@ -207,6 +211,10 @@ void Descent<S>::sweep() {
     // A third of the violation: solving a set further fits it to a v that the next set changes. At
     // n = 10,000 a tenth costs 10 % more steps in all.
     solve_set(set, m, M, 0.35 * result.violation);
+    if (!rows.has_room(i64(changed.size()))) {  // the rows that are there will be wanted again
+      rows.kernel().template subtract<R>(changed.data(), i64(changed.size()), delta.data(), v, pool);
+      continue;
+    }
     rows.ensure(changed.data(), i64(changed.size()), pool);
     changed_rows.clear();
     for (i64 i : changed) changed_rows.push_back(rows.row(i));
@@ -214,9 +222,11 @@ void Descent<S>::sweep() {
       row_loops<S>().subtract(changed_rows.data(), delta.data(), i64(delta.size()), begin, end, v,
                               rows.scale());
     });
-    if (sizeof(S) == 2)  // what the stored diagonal, cut at `top`, lacks
-      for (std::size_t k = 0; k < changed.size(); ++k)
-        v[changed[k]] -= double(delta[k]) * (1 - rows.scale().top);
+    for (std::size_t k = 0; k < changed.size(); ++k) {
+      const ExcessList& excess = rows.excess()[changed[k]];
+      for (i64 e = 0; e < excess.count; ++e)
+        v[excess.first[e].column] -= double(delta[k]) * double(excess.first[e].amount);
+    }
   }
 }
 
@@ -247,6 +257,21 @@ void Descent<S>::sets() {
     rows.kernel().template subtract<R>(changed.data(), i64(changed.size()), delta.data(), v, pool);
     previous.swap(set);
   }
+}
+
+// Brings v up to date for all variables, after `pairs` on some of them.
+template <class S>
+void Descent<S>::complete() {
+  changed.clear();
+  delta.clear();
+  for (i64 i = 0; i < box.n; ++i)
+    if (a[i] != start[std::size_t(i)]) {
+      changed.push_back(i);
+      delta.push_back(R(a[i] - start[std::size_t(i)]));
+    }
+  std::copy(start_v.begin(), start_v.end(), v);
+  rows.kernel().template subtract<R>(changed.data(), i64(changed.size()), delta.data(), v, pool);
+  result.partial = false;
 }
 
 // The violation, with a look for an interrupt and the report; whether there is nothing more to do.
@@ -297,6 +322,61 @@ class Crew {
   i64 rest_ = 0, pause_ = 4;
 };
 
+// The variables that take part in `pairs`: all, or those that the cache is restricted to.
+template <class S>
+struct Active {
+  using R = Real<S>;
+  std::vector<i64> idx;  // in the numbering of the problem
+  std::vector<R> v, diag;
+  std::vector<Side> side;
+  std::vector<double> a, lo, hi;
+  double shift = 0;  // v is kept relative to it: R then resolves what matters
+
+  void load(const RowCache<S>& rows, const Box& box, const double* full_a, const double* full_v) {
+    const i64 n = rows.size();
+    idx.resize(std::size_t(n));
+    if (rows.restricted()) idx = rows.members();
+    else std::iota(idx.begin(), idx.end(), 0);
+    const int lanes = loops<R>().lanes;
+    const auto ld = std::size_t((n + lanes - 1) / lanes * lanes);
+    std::vector<double> d(std::size_t(box.n));
+    rows.kernel().diagonal(d.data());
+    shift = 0;
+    for (i64 i : idx) shift += full_v[i] / double(n);
+    v.assign(ld, R(0)), diag.assign(ld, R(1)), side.assign(ld, 0);
+    a.resize(idx.size()), lo.resize(idx.size()), hi.resize(idx.size());
+    for (std::size_t k = 0; k < idx.size(); ++k) {
+      const i64 i = idx[k];
+      v[k] = R(full_v[i] - shift);
+      diag[k] = R(d[std::size_t(i)]);
+      a[k] = full_a[i];
+      lo[k] = box.lo[i];
+      hi[k] = box.hi[i];
+      side[k] = side_of(a[k], lo[k], hi[k]);
+    }
+  }
+  void store(double* full_a, double* full_v) const {
+    for (std::size_t k = 0; k < idx.size(); ++k) {
+      full_a[idx[k]] = a[k];
+      full_v[idx[k]] = double(v[k]) + shift;
+    }
+  }
+  PairArrays<S> arrays(RowCache<S>& rows, i64 steps) {
+    return {i64(idx.size()), i64(v.size()), rows.table(), rows.excess(), rows.last_used(), rows.scale(),
+            diag.data(), v.data(), side.data(), a.data(), lo.data(), hi.data(),
+            steps, -1, 0, 0, 0};
+  }
+  // Those that may move within [M, m], with m, M relative to `shift`: the rest is at a bound and would
+  // stay there, if the offset ends up in between (LIBSVM's rule for shrinking).
+  std::vector<i64> within(double m, double M) const {
+    std::vector<i64> keep;
+    for (std::size_t k = 0; k < idx.size(); ++k)
+      if ((side[k] & may_rise && double(v[k]) >= M) || (side[k] & may_fall && double(v[k]) <= m))
+        keep.push_back(i64(k));
+    return keep;
+  }
+};
+
 // Two variables at a time, chosen among all. Greedy choice over everything needs a fifth of the
 // steps that working sets need on problems with many free variables (41,000 against 208,000 at
 // n = 10,000, C = 100), and with rows at hand a step is one pass over two rows. Rows that are missing
@@ -305,34 +385,21 @@ class Crew {
 // Returns false where the cache is too small: most rows would be formed again and again.
 template <class S>
 bool Descent<S>::pairs() {
-  const Loops<R>& ops = loops<R>();
-  const i64 n = box.n;
-  const auto ld = std::size_t((n + ops.lanes - 1) / ops.lanes * ops.lanes);
-  std::vector<R> pv(ld, R(0)), diag(ld, R(1));
-  std::vector<Side> side(ld, 0);
-  std::vector<double> d(static_cast<std::size_t>(n));
-  rows.kernel().diagonal(d.data());
-  const double shift = std::accumulate(v, v + n, 0.0) / double(n);
-  for (i64 i = 0; i < n; ++i) {
-    const auto s = std::size_t(i);
-    pv[s] = R(v[i] - shift);
-    diag[s] = R(d[s]);
-    side[s] = side_of(a[i], box.lo[i], box.hi[i]);
-  }
-  PairArrays<S> s{n,           i64(ld),     rows.table(), rows.last_used(), rows.scale(),
-                  diag.data(), pv.data(),   side.data(),  a,                box.lo,
-                  box.hi,      result.steps, -1, 0, 0, 0};
-  Crew<S> crew(pool, n);
+  Active<S> active;
+  active.load(rows, box, a, v);
+  PairArrays<S> s = active.arrays(rows, result.steps);
+  Crew<S> crew(pool, box.n);
   // At this price working sets, which form a row for each of their variables, get further.
-  const i64 most_rows = rows.computed() + 4 * n + s.steps / 4;
+  const i64 most_rows = rows.computed() + 4 * box.n + s.steps / 4;
   bool enough = true;
   std::vector<i64> want;
-  std::vector<R> score(static_cast<std::size_t>(n));
+  std::vector<R> score;
   for (;;) {
     // Rows that are stored with an error e per entry put an error of about 4 e |a - start| on v (the
     // largest of n nearly normal ones); a violation below that means nothing.
     double moved = 0;
-    for (i64 i = 0; i < n; ++i) moved += (a[i] - start[std::size_t(i)]) * (a[i] - start[std::size_t(i)]);
+    for (std::size_t k = 0; k < active.idx.size(); ++k) a[active.idx[k]] = active.a[k];
+    for (i64 i = 0; i < box.n; ++i) moved += (a[i] - start[std::size_t(i)]) * (a[i] - start[std::size_t(i)]);
     const double eps = std::max(options.tol, 4 * stored_error<S> * rows.scale().top * std::sqrt(moved));
     crew.run(s, eps, std::min(options.max_steps, s.steps + steps_per_check));
     check();
@@ -341,9 +408,10 @@ bool Descent<S>::pairs() {
     if (s.missing < 0) continue;
     const R m = R(s.largest), M = R(s.smallest), least = R(0.5) * (m - M);
     want.clear();
-    for (std::size_t k = 0; k < std::size_t(n); ++k) {
-      const R above = side[k] & may_rise ? pv[k] - M : R(0);
-      const R below = side[k] & may_fall ? m - pv[k] : R(0);
+    score.resize(active.idx.size());
+    for (std::size_t k = 0; k < score.size(); ++k) {
+      const R above = active.side[k] & may_rise ? active.v[k] - M : R(0);
+      const R below = active.side[k] & may_fall ? m - active.v[k] : R(0);
       score[k] = std::max(above, below);
       if (score[k] > least && !rows.row(i64(k)) && i64(k) != s.missing) want.push_back(i64(k));
     }
@@ -360,9 +428,21 @@ bool Descent<S>::pairs() {
       enough = false;
       break;
     }
+    if (!rows.has_room(i64(want.size()))) {
+      const std::vector<i64> keep = active.within(double(m), double(M));
+      if (double(keep.size()) <= worth_restricting * double(active.idx.size()) &&
+          i64(keep.size()) >= options.working_set) {
+        active.store(a, v);
+        rows.restrict_to(keep, pool);
+        result.partial = true;
+        active.load(rows, box, a, v);
+        s = active.arrays(rows, s.steps);
+        continue;
+      }
+    }
     rows.ensure(want.data(), i64(want.size()), pool);
   }
-  for (i64 i = 0; i < n; ++i) v[i] = double(pv[std::size_t(i)]) + shift;
+  active.store(a, v);
   result.steps = s.steps;
   result.violation = s.violation;
   return enough;
@@ -373,17 +453,30 @@ DescentResult wsvm_descend(RowCache<S>& rows, const Box& box, double* a, double*
                            const DescentOptions& options, Pool& pool, const Check& check,
                            const Report& report) {
   Descent<S> descent{rows,   box,  a,      v, options, pool, check, report,
-                     {}, {a, a + box.n}, InnerProblem<Real<S>>(std::min(options.working_set, box.n))};
+                     {}, {a, a + box.n}, {v, v + box.n},
+                     InnerProblem<Real<S>>(std::min(options.working_set, box.n))};
   const bool roomy = rows.capacity() >= std::min(box.n, 2 * options.working_set);
   if (!roomy) {
     descent.sets();
     return descent.result;
   }
   if (options.sweep) descent.sweep();
-  descent.result.violation = largest_violation(box, a, v);
-  if (descent.result.violation > options.tol && descent.result.steps < options.max_steps &&
-      !descent.pairs())
+  double& violation = descent.result.violation;
+  violation = largest_violation(box, a, v);
+  if (rows.restricted()) {
+    // Of an earlier call. It stands as long as the worst violators are among its variables.
+    Active<S> active;
+    active.load(rows, box, a, v);
+    const Box inside{i64(active.idx.size()), nullptr, active.lo.data(), active.hi.data()};
+    std::vector<double> inside_v(active.idx.size());
+    for (std::size_t k = 0; k < inside_v.size(); ++k) inside_v[k] = v[active.idx[k]];
+    if (violation > largest_violation(inside, active.a.data(), inside_v.data())) rows.reset();
+    else descent.result.partial = true;
+  }
+  if (violation > options.tol && descent.result.steps < options.max_steps && !descent.pairs()) {
+    if (descent.result.partial) descent.complete();
     descent.sets();
+  }
   return descent.result;
 }
 

@@ -27,6 +27,7 @@ struct DescentResult {
   i64 steps = 0;
   i64 sets = 0;             // working sets
   double violation = 0;
+  bool partial = false;     // v is up to date only for some of the variables
 };
 
 struct Progress {
@@ -36,7 +37,9 @@ struct Progress {
 using Report = std::function<void(const Progress&)>;
 
 // From feasible a and v = y - K a to violation <= tol, or max_steps; both are updated in place. Rows
-// come from `rows` stored as S, so afterwards v carries errors of that size.
+// come from `rows` stored as S, so afterwards v carries errors of that size. Where the cache is full,
+// variables that are at a bound and far from leaving it are put aside, which makes rows shorter; the
+// violation is then that of the others, and the caller, who knows v anew, looks at all of them.
 template <class S>
 DescentResult wsvm_descend(RowCache<S>& rows, const Box& box, double* a, double* v,
                            const DescentOptions& options, Pool& pool, const Check& check,

@@ -159,7 +159,7 @@ def _large(
             capacity = max(2, min(n, int(limit // (widths[0] * n))))
             cache = core.row_cache(handle, capacity, widths[0])
         cold = rounds == 1 and not warm
-        more, _ = core.wsvm_descend(
+        more, _, partial = core.wsvm_descend(
             cache, y, lo, hi, a, v, target, max_steps - steps, cold, threads, report
         )
         steps += more
@@ -168,6 +168,8 @@ def _large(
         exact = tol < _SINGLE_TOL and free <= largest_polish
         if (free <= _CHEAP_POLISH or exact) and steps < max_steps:
             most = largest_polish if exact else _CHEAP_POLISH
+            if partial:
+                v[:] = y - problem.kernel.dot(a)
             _, more, indefinite, _ = core.wsvm_polish(
                 handle, y, lo, hi, a, v, min(tol, _POLISH_TOL), most, 200, threads
             )
