@@ -9,9 +9,9 @@ from functools import cached_property
 
 import numpy as np
 
-from lupi import WeightedSVC
+from lupi import SVMPlusClassifier, WeightedSVC
 from lupi.kernels import KernelSpec, given_matrix
-from lupi.problems import WSVMProblem
+from lupi.problems import SVMPlusProblem, WSVMProblem
 
 
 def numpy_kernel(name, X, Z, gamma=1.0, degree=3, coef0=0.0):
@@ -336,3 +336,327 @@ def random_wsvm(seed):
     largest = Case(name, kernel, X, y, c, params).K.diagonal().max()
     c *= min(1.0, 1e8 / (largest * c.sum())) if largest > 0 else 1.0
     return Case(name, kernel, X, y, c, params)
+
+
+# ---- SVM+ ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SVMPlusCase(Case):
+    """An SVM+: a weighted SVM whose rows have privileged features, or NaN where they have none.
+
+    ``kernel_priv="precomputed"``: X_priv is the kernel matrix of all rows, and a row of NaN is one
+    without privileged information.
+    """
+
+    X_priv: np.ndarray = None
+    kernel_priv: str = "linear"
+    params_priv: dict = field(default_factory=dict)
+    correction_reg: float = 1.0
+
+    def __post_init__(self):
+        super().__post_init__()
+        object.__setattr__(self, "X_priv", np.asarray(self.X_priv, dtype=np.float64))
+
+    @cached_property
+    def known(self):
+        """Row numbers of the rows with privileged information."""
+        return np.flatnonzero(~np.isnan(self.X_priv).all(axis=1))
+
+    @cached_property
+    def priv(self):
+        """Row of K_corr of each row, or -1."""
+        priv = np.full(self.n, -1, dtype=np.int64)
+        priv[self.known] = np.arange(len(self.known))
+        return priv
+
+    @cached_property
+    def K_corr(self):
+        """Kernel among the rows with privileged information."""
+        rows = self.X_priv[self.known]
+        if len(rows) == 0:
+            return np.empty((0, 0))
+        if self.kernel_priv == "precomputed":
+            return np.ascontiguousarray(rows[:, self.known])
+        return numpy_kernel(self.kernel_priv, rows, rows, **self.params_priv)
+
+    def problem(self):
+        if self.kernel_priv == "precomputed":
+            kernel_corr = given_matrix(self.K_corr)
+        else:
+            spec = KernelSpec(self.kernel_priv, **self.params_priv)
+            kernel_corr = spec.matrix(np.ascontiguousarray(self.X_priv[self.known]))
+        return SVMPlusProblem(
+            super().problem().kernel, kernel_corr, self.priv, self.y, self.c, self.correction_reg
+        )
+
+    def estimator(self, **settings):
+        of_priv = {f"{name}_priv": value for name, value in self.params_priv.items()}
+        return SVMPlusClassifier(
+            C=1.0,
+            kernel=self.kernel,
+            **self.params,
+            kernel_priv=self.kernel_priv,
+            **of_priv,
+            correction_reg=self.correction_reg,
+            **settings,
+        )
+
+    def fit(self, **settings):
+        return self.estimator(**settings).fit(
+            self.X, self.y, sample_weight=self.c, X_priv=self.X_priv
+        )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SolvedSVMPlusCase(SVMPlusCase):
+    """An SVM+ with everything about its solution, worked out by hand."""
+
+    alpha: np.ndarray = None
+    beta: np.ndarray = None
+    w: np.ndarray = None  # linear kernel only
+    b: float = 0.0
+    b_interval: tuple = None  # (b, b) if not given
+    b_corr: float = None  # None: not unique (correction_reg = 0)
+    slack: np.ndarray = None
+    objective: float = 0.0
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.b_interval is None:
+            object.__setattr__(self, "b_interval", (self.b, self.b))
+
+
+HAND_SOLVED_SVMPLUS = [
+    # A common slack t costs 2 t and leaves w = 2 (1 - t): 2 (1 - t)^2 + 2 t is least at t = 1/2.
+    # Then alpha = w = C, so alpha_corr = 0: no correcting function of any features is better.
+    SolvedSVMPlusCase(
+        "one slack for all",
+        "linear",
+        [[0.0], [1.0]],
+        [-1, 1],
+        [1, 1],
+        X_priv=[[0.0], [1.0]],
+        alpha=np.array([1.0, 1.0]),
+        beta=np.zeros(2),
+        w=np.array([1.0]),
+        b=-0.5,
+        b_corr=0.5,
+        slack=np.array([0.5, 0.5]),
+        objective=1.5,
+    ),
+    # Costs that are high enough for no slack; w* = 0 asks for alpha_corr = 0, so beta = C - alpha.
+    SolvedSVMPlusCase(
+        "hard margin",
+        "linear",
+        [[0.0], [1.0]],
+        [-1, 1],
+        [10, 10],
+        X_priv=[[0.0], [1.0]],
+        alpha=np.array([2.0, 2.0]),
+        beta=np.array([8.0, 8.0]),
+        w=np.array([2.0]),
+        b=-1.0,
+        b_corr=0.0,
+        slack=np.zeros(2),
+        objective=2.0,
+    ),
+    # thm:svmw_to_svmp_iff by hand. The weighted SVM with c = (0.9, 0.1, 0.8) has w = 1, b = 0,
+    # xi = (0, 0, 1), alpha = c. So C = mean(c) = 0.6, correction_reg = rho = 0.2, and x* = xi.
+    SolvedSVMPlusCase(
+        "replicates weights",
+        "linear",
+        [[-1.0], [1.0], [0.0]],
+        [-1, 1, 1],
+        [0.6, 0.6, 0.6],
+        X_priv=[[0.0], [0.0], [1.0]],
+        correction_reg=0.2,
+        alpha=np.array([0.9, 0.1, 0.8]),
+        beta=np.zeros(3),
+        w=np.array([1.0]),
+        b=0.0,
+        b_corr=0.0,
+        slack=np.array([0.0, 0.0, 1.0]),
+        objective=1.2,
+    ),
+    # The same classifier from a row without privileged information, which has a slack of its own.
+    SolvedSVMPlusCase(
+        "a row without privileged information",
+        "linear",
+        [[-1.0], [1.0], [0.0]],
+        [-1, 1, 1],
+        [1.0, 1.0, 0.8],
+        X_priv=[[0.0], [1.0], [np.nan]],
+        alpha=np.array([0.9, 0.1, 0.8]),
+        beta=np.array([0.1, 0.9, 0.0]),
+        w=np.array([1.0]),
+        b=0.0,
+        b_corr=0.0,
+        slack=np.array([0.0, 0.0, 1.0]),
+        objective=1.3,
+    ),
+    # One point with both labels. f = b, xi = (1 - b, 1 + b), w* = 2 b: the loss is flat in b, as in
+    # the weighted SVM, and the correcting function's own penalty chooses b = 0 (thm:svmp_unique).
+    SolvedSVMPlusCase(
+        "both labels on one point",
+        "linear",
+        [[0.0], [0.0]],
+        [1, -1],
+        [1, 1],
+        X_priv=[[0.0], [1.0]],
+        alpha=np.array([1.0, 1.0]),
+        beta=np.zeros(2),
+        w=np.array([0.0]),
+        b=0.0,
+        b_corr=1.0,
+        slack=np.array([1.0, 1.0]),
+        objective=2.0,
+    ),
+    # With costs 1 and 2 it is 3 + b + 2 b^2, least at b = -1/4; w* = -1/2 = alpha_corr of row 2.
+    SolvedSVMPlusCase(
+        "both labels on one point, other costs",
+        "linear",
+        [[0.0], [0.0]],
+        [1, -1],
+        [1, 2],
+        X_priv=[[0.0], [1.0]],
+        alpha=np.array([1.5, 1.5]),
+        beta=np.zeros(2),
+        w=np.array([0.0]),
+        b=-0.25,
+        b_corr=1.25,
+        slack=np.array([1.25, 0.75]),
+        objective=2.875,
+    ),
+    # correction_reg = 0 and a correcting function that can take any values: the weighted SVM of
+    # "conflicting labels" above (prop:svmp_rho_equality, second case).
+    SolvedSVMPlusCase(
+        "no penalty, full rank",
+        "linear",
+        [[0.0], [0.0], [2.0]],
+        [1, -1, -1],
+        [3, 1, 5],
+        X_priv=np.eye(3),
+        correction_reg=0.0,
+        alpha=np.array([1.5, 1.0, 0.5]),
+        beta=np.array([1.5, 0.0, 4.5]),
+        w=np.array([-1.0]),
+        b=1.0,
+        slack=np.array([0.0, 2.0, 0.0]),
+        objective=2.5,
+    ),
+    # Exclusive or again: no slack is needed, and K_corr of full rank makes alpha_corr = 0.
+    SolvedSVMPlusCase(
+        "exclusive or",
+        "poly",
+        [[-1.0, -1.0], [-1.0, 1.0], [1.0, -1.0], [1.0, 1.0]],
+        [-1, 1, 1, -1],
+        [1, 1, 1, 1],
+        {"gamma": 1.0, "degree": 2, "coef0": 1.0},
+        X_priv=[[0.0], [1.0], [2.0], [5.0]],
+        kernel_priv="rbf",
+        params_priv={"gamma": 0.5},
+        alpha=np.full(4, 0.125),
+        beta=np.full(4, 0.875),
+        b=0.0,
+        b_corr=0.0,
+        slack=np.zeros(4),
+        objective=0.25,
+    ),
+    # Costs that leave one class: no support vector, and every b beyond the margin is free of cost.
+    SolvedSVMPlusCase(
+        "positive class only",
+        "linear",
+        [[1.0], [2.0], [3.0]],
+        [1, -1, 1],
+        [4, 0, 2],
+        X_priv=[[0.0], [1.0], [2.0]],
+        alpha=np.zeros(3),
+        beta=np.array([4.0, 0.0, 2.0]),
+        w=np.array([0.0]),
+        b=1.0,
+        b_interval=(1.0, inf),
+        b_corr=0.0,
+        slack=np.zeros(3),
+        objective=0.0,
+    ),
+]
+
+
+def random_svmplus(seed, correction_reg=None):
+    """The rows, labels and costs of :func:`random_wsvm`, with privileged information of any kind.
+
+    Privileged features: drawn at random, integer (ties), constant, the decision features, or noisy
+    distances from the other class; for all rows, some rows, one row or none; with a correction_reg
+    between 1e-6 and 1e6, unless one is given.
+
+    Costs are scaled down as there, to max K_corr_ii * sum(C) / correction_reg <= 1e8, for the same
+    reason: the correcting function is a sum of terms up to that product.
+    """
+    case = random_wsvm(seed)
+    rng = np.random.default_rng([2009, seed])
+    n, c = case.n, case.c
+    d = int(rng.integers(1, 5))
+    features = str(
+        rng.choice(
+            ["gaussian", "integer", "constant", "decision", "hardness"], p=[0.3] + [0.175] * 4
+        )
+    )
+    X_priv = rng.normal(size=(n, d))
+    if features == "integer":
+        X_priv = rng.integers(-2, 3, size=(n, d)).astype(float)
+    elif features == "constant":
+        X_priv = np.tile(X_priv[0], (n, 1))
+    elif features == "decision":
+        X_priv = case.X[:, :30].copy()
+    elif features == "hardness":
+        X_priv[:, 0] = np.abs(case.X[:, 0]) * case.y + 0.1 * X_priv[:, 0]
+
+    if correction_reg == 0:
+        kernel = str(rng.choice(["linear", "poly", "precomputed"]))
+    else:
+        kernel = str(rng.choice(["linear", "poly", "rbf", "precomputed"]))
+    gamma = 10.0 ** rng.uniform(-1, 1) / (X_priv.shape[1] * (X_priv.var() or 1.0))
+    params = {}
+    if kernel == "rbf":
+        params = {"gamma": gamma}
+    elif kernel == "poly":
+        params = {"gamma": gamma, "degree": 2, "coef0": float(rng.integers(2))}
+    elif kernel == "precomputed":
+        name = "rbf" if rng.random() < 0.5 and correction_reg != 0 else "linear"
+        X_priv = numpy_kernel(name, X_priv, X_priv, gamma=gamma)
+
+    rows = str(rng.choice(["all", "some", "one", "none"], p=[0.6, 0.3, 0.05, 0.05]))
+    if rows == "some":
+        X_priv[rng.random(n) < rng.uniform(0.1, 0.9)] = np.nan
+    elif rows == "one":
+        X_priv[np.arange(n) != rng.integers(n)] = np.nan
+    elif rows == "none":
+        X_priv[:] = np.nan
+
+    reg = 10.0 ** rng.uniform(-6, 6) if correction_reg is None else correction_reg
+    name = f"{case.name}; {rows} of {kernel} {features}, correction_reg={reg:.3g}"
+    found = SVMPlusCase(
+        name, case.kernel, case.X, case.y, c, case.params, X_priv, kernel, params, reg
+    )
+    largest = found.K_corr.diagonal().max(initial=0.0) / (reg if reg > 0 else 1.0)
+    c *= min(1.0, 1e8 / (largest * c.sum())) if largest > 0 else 1.0
+    return found
+
+
+def speed_problem(n, C, correction_reg, seed=0):
+    """The problem on which SVM+ solvers are timed; both kernels rbf with gamma 0.5.
+
+    X uniform in [0, 1]^10; f = sin(3 x0) + x1^2 - x2 x3 minus its median; y = sign(f + 0.15 noise);
+    X_priv = (f + 0.05 noise, four uniform columns), each scaled to [0, 1].
+    """
+    rng = np.random.default_rng(seed)
+    X = rng.random((n, 10))
+    f = np.sin(3 * X[:, 0]) + X[:, 1] ** 2 - X[:, 2] * X[:, 3]
+    f -= np.median(f)
+    y = np.sign(f + 0.15 * rng.standard_normal(n))
+    X_priv = np.c_[f + 0.05 * rng.standard_normal(n), rng.random((n, 4))]
+    X_priv = (X_priv - X_priv.min(axis=0)) / np.ptp(X_priv, axis=0)
+    rbf = {"gamma": 0.5}
+    name = f"n={n}, C={C}, correction_reg={correction_reg}, seed {seed}"
+    return SVMPlusCase(name, "rbf", X, y, np.full(n, C), rbf, X_priv, "rbf", rbf, correction_reg)

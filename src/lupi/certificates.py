@@ -363,12 +363,11 @@ def svmplus_certificate(
     bounds = offset_bounds(problem, alpha, beta, f, xi)
     lower, upper = bounds.interval()
     best, _ = best_offset_corr(problem, f, xi)
-    if alpha.any():
-        if lower < upper:
-            b, interval = choose_offset(lower, upper, y - f, y, C)
-        else:
-            b = min(max(best, upper), lower)
-            interval = (b, b)
+    if lower >= upper:  # one offset, or none where the point is not optimal: the best near the two
+        b = min(max(best, upper), lower)
+        interval = (b, b)
+    elif alpha.any():
+        b, interval = choose_offset(lower, upper, y - f, y, C)
     else:
         # No support vector: the constant classifier of the heavier class (after thm:svmp_unique).
         b = math.copysign(1.0, float(C @ y)) if C @ y != 0 else 1.0
