@@ -507,7 +507,7 @@ def test_svmplus_certificate_needs_w_corr_where_nothing_penalises_it():
 
 
 def test_svmplus_gap_includes_what_the_dual_lacks():
-    """correction_reg = 0 makes sum_i alpha_corr_i z*_i = 0 a constraint; unmet, it lowers the dual."""
+    """correction_reg = 0 asks for sum_i alpha_corr_i z*_i = 0; what is unmet lowers the dual."""
     case = next(c for c in HAND_SOLVED_SVMPLUS if c.correction_reg == 0)
     coef = np.array([0.0, 2.0, 0.0])
     beta = case.beta + np.array([0.5, -0.0, -0.5])
