@@ -15,15 +15,18 @@ using Index = std::vector<i64>;
 
 // Ridge on the diagonal of the Newton system, relative to it: what the factorisation of a singular
 // block needs. Each step starts at the last point (a proximal step), so the ridge changes the way and
-// not the end. Raised where a factorisation fails.
-constexpr double first_ridge = 1e-13;
+// not the end. Where a pivot shows that a block is singular up to rounding, `singular_ridge`: rounding
+// in a factor of some hundred rows is about 1e-13, and solves must keep some digits.
+constexpr double first_ridge = 1e-13, singular_ridge = 1e-9, small_pivot = 1e-11;
 // Exchanges without a new least number of violations after which something else is tried: first a
 // larger tolerance, then the monotone method.
 constexpr int patience = 12;
 // Steps with the same factor that wear the effect of the ridge off.
 constexpr int max_refinements = 12;
-// Monotone steps without progress that numbers could show, after which the end is reached.
-constexpr int max_idle = 100;
+// Conjugate steps on one set of free variables.
+constexpr int max_conjugate = 60;
+// Monotone rounds without progress that numbers could show, after which the end is reached.
+constexpr int max_idle = 10;
 // Rows up to which all of them are the working set.
 constexpr i64 small_problem = 128;
 // Share of the rows of a working set with a positive variable above which the problem counts as one
@@ -112,9 +115,14 @@ class NewtonSystem {
   void forget() { valid_ = false; }
 
   // K (m, m), S (mp, mp) with local privileged index lp; false where the matrix is indefinite.
-  bool factor(const std::vector<char>& state, const Vec& K, i64 m, const Vec& S, i64 mp,
-              const Index& lp, const Vec& y, double ridge, const Check& check) {
+  //
+  // add_K and add_S are added to all entries of the kernels: on the constraints' hyperplanes that
+  // changes the objective by a constant, and it keeps the constraints' own 2 x 2 system well
+  // conditioned where the kernels are singular.
+  bool factor(const std::vector<char>& state, const Vec& K, double add_K, i64 m, const Vec& S,
+              double add_S, i64 mp, const Index& lp, const Vec& y, double ridge, const Check& check) {
     valid_ = false;
+    least_pivot_ = 1;
     state_ = state;
     T.clear(), B.clear(), D.clear();
     columns_T_.clear(), columns_B_.clear();
@@ -132,35 +140,40 @@ class NewtonSystem {
     // Row-major upper triangles are LAPACK's lower ones; XB and XD have a column for each of T.
     for (std::size_t i = 0; i < nb; ++i) {
       const double* from = S.data() + columns_B_[i] * mp;
-      for (std::size_t j = i; j < nb; ++j) HB_[i * nb + j] = from[columns_B_[j]];
+      for (std::size_t j = i; j < nb; ++j) HB_[i * nb + j] = from[columns_B_[j]] + add_S;
     }
     for (std::size_t i = 0; i < nd; ++i) {
       const double* from = K.data() + D[i] * m;
       const double yi = y[std::size_t(D[i])];
-      for (std::size_t j = i; j < nd; ++j) HD_[i * nd + j] = yi * y[std::size_t(D[j])] * from[D[j]];
+      for (std::size_t j = i; j < nd; ++j) HD_[i * nd + j] = yi * y[std::size_t(D[j])] * (from[D[j]] + add_K);
     }
     for (std::size_t i = 0; i < nt; ++i) {
       const double *from_K = K.data() + T[i] * m, *from_S = S.data() + columns_T_[i] * mp;
       const double yi = y[std::size_t(T[i])];
       for (std::size_t j = i; j < nt; ++j)
-        HT_[i * nt + j] = yi * y[std::size_t(T[j])] * from_K[T[j]] + from_S[columns_T_[j]];
-      for (std::size_t j = 0; j < nb; ++j) XB_[i * nb + j] = from_S[columns_B_[j]];
-      for (std::size_t j = 0; j < nd; ++j) XD_[i * nd + j] = yi * y[std::size_t(D[j])] * from_K[D[j]];
+        HT_[i * nt + j] =
+            yi * y[std::size_t(T[j])] * (from_K[T[j]] + add_K) + (from_S[columns_T_[j]] + add_S);
+      for (std::size_t j = 0; j < nb; ++j) XB_[i * nb + j] = from_S[columns_B_[j]] + add_S;
+      for (std::size_t j = 0; j < nd; ++j)
+        XD_[i * nd + j] = yi * y[std::size_t(D[j])] * (from_K[D[j]] + add_K);
     }
-    add_ridge(HB_, nb, ridge);
-    add_ridge(HD_, nd, ridge);
-    add_ridge(HT_, nt, ridge);
-    if (!cholesky(HB_.data(), i64(nb), check) || !cholesky(HD_.data(), i64(nd), check)) return false;
+    add_ridge(HB_, nb, ridge, diagonal_B_);
+    add_ridge(HD_, nd, ridge, diagonal_D_);
+    add_ridge(HT_, nt, ridge, diagonal_T_);
+    if (!factored(HB_, nb, diagonal_B_, check) || !factored(HD_, nd, diagonal_D_, check)) return false;
     check();
     eliminate(HB_, nb, XB_, nt);
     check();
     eliminate(HD_, nd, XD_, nt);
-    if (!cholesky(HT_.data(), i64(nt), check)) return false;
+    if (!factored(HT_, nt, diagonal_T_, check)) return false;
 
     // The constraints: y'alpha (rows of T and D), sum of delta (rows of T and B); their solutions.
     yT_.resize(nt), yD_.resize(nd);
     for (std::size_t i = 0; i < nt; ++i) yT_[i] = y[std::size_t(T[i])];
     for (std::size_t i = 0; i < nd; ++i) yD_[i] = y[std::size_t(D[i])];
+    bool both = false;
+    for (double yi : yT_) both = both || yi != yT_[0];
+    rank_ = both || (nt > 0) + (nb > 0) + (nd > 0) >= 2 ? 2 : nt + nb + nd > 0 ? 1 : 0;
     first_ = {yT_, Vec(nb, 0.0), yD_};
     second_ = {Vec(nt, 1.0), Vec(nb, 1.0), Vec(nd, 0.0)};
     constraints_solved_ = false;
@@ -168,8 +181,7 @@ class NewtonSystem {
   }
 
   // x <- the minimiser of 1/2 x'Hx - x'r over {y'x_alpha = r1, sum x_delta = r2}, r given in x.
-  // (u1, u2): the multipliers. Where a constraint has no free variable its multiplier stays zero; where
-  // the two coincide (free variables of one class and no beta) they are told apart by a trifle.
+  // (u1, u2): the multipliers; see below.
   void minimise(double r1, double r2, double* u1, double* u2) {
     if (constraints_solved_) {
       solve({&xT}, {&xB}, {&xD});
@@ -180,24 +192,31 @@ class NewtonSystem {
       m22_ = sum(second_.T) + sum(second_.B);
       constraints_solved_ = true;
     }
-    const double s1 = dot(yT_, xT) + dot(yD_, xD) - r1, s2 = sum(xT) + sum(xB) - r2;
-    *u1 = *u2 = 0;
-    if (m11_ > 0 && m22_ > 0) {
-      const double d11 = m11_ * (1 + 1e-12), d22 = m22_ * (1 + 1e-12);
-      const double determinant = d11 * d22 - m12_ * m12_;
-      if (determinant > 0) {
-        *u1 = (d22 * s1 - m12_ * s2) / determinant;
-        *u2 = (d11 * s2 - m12_ * s1) / determinant;
-      }
-    } else if (m11_ > 0) {
-      *u1 = s1 / m11_;
-    } else if (m22_ > 0) {
-      *u2 = s2 / m22_;
-    }
+    multipliers(m11_, m12_, m22_, dot(yT_, xT) + dot(yD_, xD) - r1, sum(xT) + sum(xB) - r2, u1, u2);
     for (std::size_t i = 0; i < xT.size(); ++i) xT[i] -= *u1 * first_.T[i] + *u2 * second_.T[i];
     for (std::size_t i = 0; i < xB.size(); ++i) xB[i] -= *u1 * first_.B[i] + *u2 * second_.B[i];
     for (std::size_t i = 0; i < xD.size(); ++i) xD[i] -= *u1 * first_.D[i] + *u2 * second_.D[i];
   }
+
+  // (u1, u2) with M u = s, M the constraints' 2 x 2 system in some metric. A constraint without a free
+  // variable keeps the multiplier zero; where the two coincide (free are alpha = zeta of one class
+  // only) the first one serves both.
+  void multipliers(double m11, double m12, double m22, double s1, double s2, double* u1, double* u2) const {
+    *u1 = *u2 = 0;
+    const double determinant = m11 * m22 - m12 * m12;
+    if (rank_ == 2 && determinant > 0) {
+      *u1 = (m22 * s1 - m12 * s2) / determinant;
+      *u2 = (m11 * s2 - m12 * s1) / determinant;
+    } else if (m11 > 0 && m11 >= m22) {
+      *u1 = s1 / m11;
+    } else if (m22 > 0) {
+      *u2 = s2 / m22;
+    }
+  }
+  // How many of the two constraints the free variables can tell apart.
+  int rank() const { return rank_; }
+  // The smallest pivot over the diagonal it came from.
+  double least_pivot() const { return least_pivot_; }
 
  private:
   struct Parts {
@@ -234,11 +253,21 @@ class NewtonSystem {
       at += std::ptrdiff_t(v->size());
     }
   }
-  static void add_ridge(Vec& H, std::size_t n, double ridge) {
+  static void add_ridge(Vec& H, std::size_t n, double ridge, Vec& diagonal) {
     double largest = 0;
     for (std::size_t i = 0; i < n; ++i) largest = std::max(largest, std::abs(H[i * n + i]));
     const double least = largest > 0 ? 1e-12 * largest : 1.0;  // a zero row needs a pivot too
-    for (std::size_t i = 0; i < n; ++i) H[i * n + i] += ridge * std::max(std::abs(H[i * n + i]), least);
+    diagonal.resize(n);
+    for (std::size_t i = 0; i < n; ++i) {
+      diagonal[i] = std::max(std::abs(H[i * n + i]), least);
+      H[i * n + i] += ridge * diagonal[i];
+    }
+  }
+  bool factored(Vec& H, std::size_t n, const Vec& diagonal, const Check& check) {
+    if (!cholesky(H.data(), i64(n), check)) return false;
+    for (std::size_t i = 0; i < n; ++i)
+      least_pivot_ = std::min(least_pivot_, H[i * n + i] * H[i * n + i] / diagonal[i]);
+    return true;
   }
   // X <- L^{-1} X, HT <- HT - X'X, for a factor L of order n and X with nt columns.
   void eliminate(Vec& L, std::size_t n, Vec& X, std::size_t nt) {
@@ -277,7 +306,9 @@ class NewtonSystem {
   bool valid_ = false, constraints_solved_ = false;
   std::vector<char> state_;
   Index columns_T_, columns_B_;
-  Vec HB_, HD_, HT_, XB_, XD_, yT_, yD_;
+  Vec HB_, HD_, HT_, XB_, XD_, yT_, yD_, diagonal_B_, diagonal_D_, diagonal_T_;
+  int rank_ = 0;
+  double least_pivot_ = 1;
   Parts first_, second_, gathered_;
   double m11_ = 0, m12_ = 0, m22_ = 0;
 };
@@ -300,16 +331,21 @@ class Restricted {
   i64 iterations = 0, cautious = 0;
 
   bool privileged(i64 k) const { return lp[std::size_t(k)] >= 0; }
-  void changed_rows() { system_.forget(); }
+  void changed_rows();
 
   // From a feasible point: the solution, or the best feasible point that was met. Conditions are met to
   // eps, or where rounding forbids it, to something between eps and eps_most.
   Outcome solve(double eps, double eps_most, i64 limit, const Check& check);
 
  private:
-  Outcome exchange(double eps, i64 limit, const Check& check);
+  Outcome exchange(double eps, double eps_most, i64 limit, const Check& check);
   Outcome descend(double eps, i64 limit, const Check& check);
-  bool step(const Check& check);
+  Outcome minimise_face(double eps, i64 limit, const Check& check);
+  bool step(bool balance, bool keep_digits, const Check& check);
+  void stay_balanced(Vec& change_alpha, Vec& change_delta) const;
+  double move(Vec& change_alpha, Vec& change_delta, double slope, double longest, bool* blocked);
+  void product(const Vec& change_alpha, const Vec& change_delta);
+  bool repair();
   void recompute();
   void add(const Vec& change_alpha, const Vec& change_delta);
   double beta(i64 k) const {
@@ -324,12 +360,18 @@ class Restricted {
   }
   double beta_gradient(i64 k) const { return slack(k); }
   double free_residual() const;
+  double imbalance() const;
+  double rounding() const;
   double objective() const;
+  double slope_along(const Vec& change_alpha, const Vec& change_delta) const;
 
   NewtonSystem system_;
   double ridge_ = first_ridge;
-  Vec f_, xi_;                // without offsets, at the point
-  Vec da_, dd_;               // the step
+  double add_K_ = 1, add_S_ = 1;  // see NewtonSystem::factor
+  Vec f_, xi_;                    // without offsets, at the point
+  Vec da_, dd_;                   // the step
+  Vec f_step_, xi_step_;          // what it changes
+  double decrease_ = 0;           // of the objective, by the steps since it was set to zero
   std::vector<const double*> rows_;
   Vec coef_, signed_;
 };
@@ -348,6 +390,23 @@ void add_rows(const Vec& M, const Vec& x, std::vector<const double*>& rows, Vec&
     row_loops<double>().subtract(rows.data(), coef.data(), i64(coef.size()), 0, n, out.data(), Scale());
 }
 
+double median_of_diagonal(const Vec& M, i64 n) {
+  Vec diagonal;
+  for (i64 i = 0; i < n; ++i)
+    if (M[std::size_t(i * n + i)] != 0) diagonal.push_back(std::abs(M[std::size_t(i * n + i)]));
+  if (diagonal.empty()) return 1;
+  const auto middle = diagonal.begin() + std::ptrdiff_t(diagonal.size() / 2);
+  std::nth_element(diagonal.begin(), middle, diagonal.end());
+  return *middle;
+}
+
+void Restricted::changed_rows() {
+  system_.forget();
+  add_K_ = median_of_diagonal(K, m);
+  add_S_ = median_of_diagonal(S, mp);
+}
+
+// (f, xi) += what a change of alpha and delta makes of them.
 void Restricted::add(const Vec& change_alpha, const Vec& change_delta) {
   signed_.resize(std::size_t(m));
   for (std::size_t k = 0; k < std::size_t(m); ++k) signed_[k] = y[k] * change_alpha[k];
@@ -358,6 +417,15 @@ void Restricted::add(const Vec& change_alpha, const Vec& change_delta) {
   add_rows(S, signed_, rows_, coef_, xi_);
 }
 
+// (f_step_, xi_step_): the same change by itself.
+void Restricted::product(const Vec& change_alpha, const Vec& change_delta) {
+  f_step_.assign(std::size_t(m), 0.0);
+  xi_step_.assign(std::size_t(mp), 0.0);
+  f_.swap(f_step_), xi_.swap(xi_step_);
+  add(change_alpha, change_delta);
+  f_.swap(f_step_), xi_.swap(xi_step_);
+}
+
 void Restricted::recompute() {
   f_ = linear_f;
   xi_ = linear_xi;
@@ -365,11 +433,18 @@ void Restricted::recompute() {
 }
 
 // (da_, dd_): the step to the minimiser over the free variables, up to the ridge; the offsets move
-// along. False where the kernels are indefinite.
-bool Restricted::step(const Check& check) {
-  while (!system_.is_for(state) && !system_.factor(state, K, m, S, mp, lp, y, ridge_, check)) {
-    ridge_ *= 10;
-    if (ridge_ > 1e-4) return false;
+// along. `balance`: onto the constraints, else parallel to them. `keep_digits`: a ridge with which
+// singular blocks still leave digits in the step. False where the kernels are indefinite.
+bool Restricted::step(bool balance, bool keep_digits, const Check& check) {
+  while (!system_.is_for(state)) {
+    const bool regular = system_.factor(state, K, add_K_, m, S, add_S_, mp, lp, y, ridge_, check);
+    if (!regular) {
+      ridge_ *= 10;
+      if (ridge_ > 1e-4) return false;
+    } else if (keep_digits && ridge_ < singular_ridge && system_.least_pivot() < small_pivot) {
+      ridge_ = singular_ridge;
+      system_.forget();
+    }
   }
   const Index &T = system_.T, &B = system_.B, &D = system_.D;
   Vec &xT = system_.xT, &xB = system_.xB, &xD = system_.xD;
@@ -377,11 +452,14 @@ bool Restricted::step(const Check& check) {
   for (std::size_t r = 0; r < T.size(); ++r) xT[r] = -alpha_gradient(T[r]);
   for (std::size_t r = 0; r < B.size(); ++r) xB[r] = -beta_gradient(B[r]);
   for (std::size_t r = 0; r < D.size(); ++r) xD[r] = slack(D[r]) - alpha_gradient(D[r]);
-  double left_alpha = sum_alpha, left_delta = sum_delta;
-  for (i64 k = 0; k < m; ++k) {
-    const auto s = std::size_t(k);
-    left_alpha -= y[s] * alpha[s];
-    if (privileged(k)) left_delta -= delta[s];
+  double left_alpha = 0, left_delta = 0;
+  if (balance) {
+    left_alpha = sum_alpha, left_delta = sum_delta;
+    for (i64 k = 0; k < m; ++k) {
+      const auto s = std::size_t(k);
+      left_alpha -= y[s] * alpha[s];
+      if (privileged(k)) left_delta -= delta[s];
+    }
   }
   double u1, u2;
   system_.minimise(left_alpha, left_delta, &u1, &u2);
@@ -395,6 +473,33 @@ bool Restricted::step(const Check& check) {
   return true;
 }
 
+// A step of the free variables, parallel to the constraints up to rounding in a nearly singular solve:
+// made so by the smallest change relative to its entries.
+void Restricted::stay_balanced(Vec& change_alpha, Vec& change_delta) const {
+  double m11 = 0, m12 = 0, m22 = 0, s1 = 0, s2 = 0;
+  for (const i64 k : system_.T) {
+    const auto s = std::size_t(k);
+    const double size = std::abs(change_alpha[s]);
+    m11 += size, m12 += y[s] * size, m22 += size;
+    s1 += y[s] * change_alpha[s], s2 += change_alpha[s];
+  }
+  for (const i64 k : system_.B) m22 += std::abs(change_delta[std::size_t(k)]), s2 += change_delta[std::size_t(k)];
+  for (const i64 k : system_.D) {
+    const auto s = std::size_t(k);
+    m11 += std::abs(change_alpha[s]), s1 += y[s] * change_alpha[s];
+  }
+  if (s1 == 0 && s2 == 0) return;
+  double u1, u2;
+  system_.multipliers(m11, m12, m22, s1, s2, &u1, &u2);
+  for (const i64 k : system_.T) {
+    const auto s = std::size_t(k);
+    change_alpha[s] -= std::abs(change_alpha[s]) * (y[s] * u1 + u2);
+    change_delta[s] = change_alpha[s];
+  }
+  for (const i64 k : system_.B) change_delta[std::size_t(k)] -= std::abs(change_delta[std::size_t(k)]) * u2;
+  for (const i64 k : system_.D) change_alpha[std::size_t(k)] -= std::abs(change_alpha[std::size_t(k)]) * y[std::size_t(k)] * u1;
+}
+
 // The largest condition of a free variable that is unmet.
 double Restricted::free_residual() const {
   double largest = 0;
@@ -404,6 +509,38 @@ double Restricted::free_residual() const {
     if (s & beta_free) largest = std::max(largest, std::abs(beta_gradient(k)));
   }
   return largest;
+}
+
+// By how much the constraints are missed, relative to the sums that make them up.
+double Restricted::imbalance() const {
+  double left_alpha = sum_alpha, left_delta = sum_delta, all_alpha = 0, all_zeta = 0;
+  for (i64 k = 0; k < m; ++k) {
+    const auto s = std::size_t(k);
+    left_alpha -= y[s] * alpha[s];
+    all_alpha += std::abs(alpha[s]);
+    if (!privileged(k)) continue;
+    left_delta -= delta[s];
+    all_zeta += std::abs(delta[s]) + C[s];
+  }
+  return std::max(all_alpha > 0 ? std::abs(left_alpha) / all_alpha : 0.0,
+                  all_zeta > 0 ? std::abs(left_delta) / all_zeta : 0.0);
+}
+
+// The size of rounding errors in f and xi.
+double Restricted::rounding() const {
+  double f = 0, xi = 0, most = 0, most_corr = 0;
+  for (i64 k = 0; k < m; ++k) {
+    const auto s = std::size_t(k);
+    const double root = std::sqrt(std::abs(K[s * std::size_t(m) + s]));
+    f += root * alpha[s];
+    most = std::max(most, root);
+    if (!privileged(k)) continue;
+    const auto p = std::size_t(lp[s]);
+    const double root_corr = std::sqrt(std::abs(S[p * std::size_t(mp) + p]));
+    xi += root_corr * std::abs(delta[s]);
+    most_corr = std::max(most_corr, root_corr);
+  }
+  return 2e-16 * (most * f + most_corr * xi);
 }
 
 double Restricted::objective() const {
@@ -421,7 +558,7 @@ double Restricted::objective() const {
 
 // Newton steps with free exchanges: a full step, and every variable with the wrong sign changes sides.
 // Nothing is promised, and few steps are needed.
-Outcome Restricted::exchange(double eps, i64 limit, const Check& check) {
+Outcome Restricted::exchange(double eps, double eps_most, i64 limit, const Check& check) {
   std::vector<char> next;
   i64 least = std::numeric_limits<i64>::max();
   int since = 0, refinements = 0;
@@ -432,7 +569,7 @@ Outcome Restricted::exchange(double eps, i64 limit, const Check& check) {
     check();
     if (iterations >= limit) return Outcome::out_of_steps;
     ++iterations;
-    if (!step(check)) return Outcome::indefinite;
+    if (!step(true, false, check)) return Outcome::indefinite;
     double largest = 0;
     for (i64 k = 0; k < m; ++k) {
       const auto s = std::size_t(k);
@@ -483,12 +620,15 @@ Outcome Restricted::exchange(double eps, i64 limit, const Check& check) {
     // Cut what is not free (any more) to its bound; the next step starts there.
     const bool solved = next == state;
     const double residual = solved ? free_residual() : 0.0;
-    const bool finished =
-        solved && (residual <= eps || residual > 0.7 * last_residual || ++refinements > max_refinements);
+    const bool worn = solved && (residual > 0.7 * last_residual || refinements >= max_refinements);
+    const bool finished = solved && (residual <= eps || worn);
     if (solved && !finished) {
+      ++refinements;
       last_residual = residual;
       continue;
     }
+    // Where refinements end far from the goal, or off the constraints, the block is singular.
+    if (finished && (residual > std::max(eps, eps_most) || imbalance() > 1e-11)) return Outcome::stuck;
     for (i64 k = 0; k < m; ++k) {
       const auto s = std::size_t(k);
       const char now = next[s];
@@ -506,117 +646,402 @@ Outcome Restricted::exchange(double eps, i64 limit, const Check& check) {
     if (finished) return Outcome::solved;
     add(to_alpha, to_delta);
     state = next;
+    refinements = 0;
   }
 }
 
-// Newton steps cut at the bounds, from a feasible point: none raises the objective, so no set of free
-// variables comes back, and the end is reached. First all the worst violators enter at once; when a
-// step is blocked at length zero, from then on one at a time.
-Outcome Restricted::descend(double eps, i64 limit, const Check& check) {
-  for (i64 k = 0; k < m; ++k) {  // free is what is strictly inside its bounds
+// A feasible point with the active set of the last exchange: cut at the bounds, the heavier class
+// scaled down, then all scaled to the total. False where that does not lead to one.
+bool Restricted::repair() {
+  if (sum_alpha != 0) return false;
+  double up = 0, down = 0, target = sum_delta, total = 0;
+  Vec a(alpha.size(), 0.0), z(alpha.size(), 0.0);
+  for (i64 k = 0; k < m; ++k) {
     const auto s = std::size_t(k);
-    if (privileged(k))
-      state[s] = char((alpha[s] > 0 ? alpha_free : 0) | (beta(k) > 0 ? beta_free : 0));
-    else
-      state[s] = alpha[s] <= 0 ? 0 : alpha[s] >= C[s] ? at_cost : alpha_free;
+    if (state[s] & alpha_free) a[s] = std::max(alpha[s], 0.0);
+    if (!privileged(k)) a[s] = state[s] & at_cost ? C[s] : std::min(a[s], C[s]);
+    (y[s] > 0 ? up : down) += a[s];
   }
-  recompute();
-  bool only_worst = false, entered = false;
-  int refinements = 0, idle = 0;
-  double best = objective();
-  std::vector<std::pair<double, i64>> entering;
+  if (!(up > 0 && down > 0)) return false;
+  for (i64 k = 0; k < m; ++k) {
+    const auto s = std::size_t(k);
+    a[s] *= std::min(up, down) / (y[s] > 0 ? up : down);
+    if (!privileged(k)) continue;
+    z[s] = a[s] + (state[s] & beta_free ? std::max(beta(k), 0.0) : 0.0);
+    target += C[s];
+    total += z[s];
+  }
+  if (!(total > 0)) return false;
+  const double factor = target / total;
+  for (i64 k = 0; k < m; ++k) {
+    const auto s = std::size_t(k);
+    if (!privileged(k) && factor * a[s] > C[s]) return false;
+    if (!std::isfinite(factor * z[s])) return false;
+  }
+  for (i64 k = 0; k < m; ++k) {
+    const auto s = std::size_t(k);
+    alpha[s] = factor * a[s];
+    if (privileged(k)) delta[s] = factor * z[s] - C[s];
+  }
+  return true;
+}
+
+double Restricted::slope_along(const Vec& change_alpha, const Vec& change_delta) const {
+  double slope = 0;
+  for (i64 k = 0; k < m; ++k) {
+    const auto s = std::size_t(k);
+    slope -= change_alpha[s] * (y[s] * f_[s] - 1);
+    if (privileged(k)) slope -= change_delta[s] * xi_[std::size_t(lp[s])];
+  }
+  return slope;
+}
+
+// Goes along a step as long as the objective falls and the bounds allow; whoever reaches one is free
+// no more. (f_step_, xi_step_) is the change of f and xi. Returns the length.
+double Restricted::move(Vec& change_alpha, Vec& change_delta, double slope, double longest, bool* blocked) {
+  double curvature = 0, noise = 0;
+  for (i64 k = 0; k < m; ++k) {
+    const auto s = std::size_t(k);
+    const double x = change_alpha[s] * y[s] * f_step_[s];
+    curvature += x;
+    noise += std::abs(x);
+    if (!privileged(k)) continue;
+    const double z = change_delta[s] * xi_step_[std::size_t(lp[s])];
+    curvature += z;
+    noise += std::abs(z);
+  }
+  double t = curvature > 1e-15 * noise ? std::min(longest, slope / curvature) : longest;
+  const double free_length = t;
+  auto room = [&](double from, double change) {
+    if (change < 0 && -change * t > from) t = std::max(from, 0.0) / -change;
+  };
+  for (i64 k = 0; k < m; ++k) {
+    const auto s = std::size_t(k);
+    if (state[s] & alpha_free) {
+      room(alpha[s], change_alpha[s]);
+      if (!privileged(k)) room(C[s] - alpha[s], -change_alpha[s]);
+    }
+    if (state[s] & beta_free) room(beta(k), change_delta[s] - change_alpha[s]);
+  }
+  *blocked = t < free_length;
+  if (!std::isfinite(t)) return t;
+  const double stop = t * (1 + 1e-14);
+  for (i64 k = 0; k < m; ++k) {
+    const auto s = std::size_t(k);
+    if (!(state[s] & (alpha_free | beta_free))) continue;
+    auto ends = [&](double from, double change) {
+      return *blocked && change < 0 && -change * stop >= from;
+    };
+    double a = alpha[s] + t * change_alpha[s], d = delta[s] + t * change_delta[s];
+    const bool alpha_ends = (state[s] & alpha_free) && ends(alpha[s], change_alpha[s]);
+    const bool beta_ends = (state[s] & beta_free) && ends(beta(k), change_delta[s] - change_alpha[s]);
+    const bool cost_ends =
+        !privileged(k) && (state[s] & alpha_free) && ends(C[s] - alpha[s], -change_alpha[s]);
+    if (alpha_ends) a = 0, state[s] &= ~alpha_free;
+    if (cost_ends) a = C[s], state[s] = at_cost;
+    if (beta_ends) state[s] &= ~beta_free;
+    if (privileged(k)) d = state[s] & beta_free ? std::max(d, a - C[s]) : a - C[s];
+    alpha[s] = a;
+    delta[s] = d;
+  }
+  for (std::size_t k = 0; k < f_.size(); ++k) f_[k] += t * f_step_[k];
+  for (std::size_t p = 0; p < xi_.size(); ++p) xi_[p] += t * xi_step_[p];
+  decrease_ += t * (slope - 0.5 * t * curvature);
+  return t;
+}
+
+// The minimum over the free variables, or a point of lower objective on the border, again and again
+// until it is the minimum: conjugate gradients with the factored system as preconditioner. Where that
+// is regular, the first direction ends it; along directions without curvature one goes to the border.
+Outcome Restricted::minimise_face(double eps, i64 limit, const Check& check) {
+  Vec pa, pd, f_before, xi_before;
+  double before = 0;  // -gradient times the last preconditioned gradient
+  int steps = 0;
+  bool exact = false;  // f and xi are recomputed
   for (;;) {
     check();
     if (iterations >= limit) return Outcome::out_of_steps;
     ++iterations;
     ++cautious;
-    if (!step(check)) return Outcome::indefinite;
-    double t = 1;
-    auto room = [&](double from, double change) {
-      if (change < 0 && -change * t > from) t = std::max(from, 0.0) / -change;
-    };
-    for (i64 k = 0; k < m; ++k) {
-      const auto s = std::size_t(k);
-      if (state[s] & alpha_free) {
-        room(alpha[s], da_[s]);
-        if (!privileged(k)) room(C[s] - alpha[s], -da_[s]);
+    if (!step(false, true, check)) return Outcome::indefinite;
+    if (free_residual() <= eps || steps > max_conjugate) {
+      if (exact || steps > max_conjugate) return Outcome::solved;
+      recompute();
+      exact = true;
+      pa.clear();
+      continue;
+    }
+    stay_balanced(da_, dd_);
+    double slope = slope_along(da_, dd_);
+    if (!(slope > 0)) {
+      if (exact) return Outcome::solved;  // as far as numbers go
+      recompute();
+      exact = true;
+      pa.clear();
+      continue;
+    }
+    const double now = slope;
+    if (!pa.empty()) {
+      double change = now;  // Polak and Ribiere: robust against a preconditioner with rounding errors
+      for (i64 k = 0; k < m; ++k) {
+        const auto s = std::size_t(k);
+        change += da_[s] * (y[s] * f_before[s] - 1);
+        if (privileged(k)) change += dd_[s] * xi_before[std::size_t(lp[s])];
       }
-      if (state[s] & beta_free) room(beta(k), dd_[s] - da_[s]);
+      const double weight = std::max(0.0, change / before);
+      for (std::size_t k = 0; k < pa.size(); ++k) {
+        pa[k] = da_[k] + weight * pa[k];
+        pd[k] = dd_[k] + weight * pd[k];
+      }
+      slope = slope_along(pa, pd);
+      if (!(slope > 0)) pa = da_, pd = dd_, slope = now;
+    } else {
+      pa = da_, pd = dd_;
     }
-    bool blocked = false;
-    const double stop = t < 1 ? t * (1 + 1e-14) : t;
+    before = now;
+    f_before = f_;
+    xi_before = xi_;
+    product(pa, pd);
+    bool blocked;
+    const double t = move(pa, pd, slope, std::numeric_limits<double>::infinity(), &blocked);
+    if (!std::isfinite(t)) return Outcome::indefinite;  // convex problems are bounded
+    ++steps;
+    exact = false;
+    if (blocked) pa.clear(), steps = 0;
+  }
+}
+
+// The conditions on the offsets that contradict each other most, and the way down that they show.
+//
+// Raising alpha_i (and zeta_i with it) of a privileged row of the positive class lowers the objective
+// unless s = b_corr + b >= 1 - y f - xi, a lower bound; lowering it, possible where alpha_i > 0, gives an
+// upper bound; so do the rows of the negative class for t = b_corr - b, beta for b_corr, and the rows
+// without privileged information for b. By Helly's theorem three bounds contradict each other if any do,
+// in the twelve ways listed; the moves of their rows, in these proportions, keep both constraints.
+// (The same as OffsetBounds in certificates.py, where they are derived.)
+class Contradiction {
+ public:
+  enum Bound { ls, us, lt, ut, lc, uc, lb, ub, n_bounds };
+  double value[n_bounds];
+  i64 row[n_bounds];
+  double violation = 0;
+
+  Contradiction() {
+    for (int k = 0; k < n_bounds; ++k) {
+      value[k] = (k % 2 ? 1 : -1) * std::numeric_limits<double>::infinity();
+      row[k] = -1;
+    }
+  }
+  void bound(Bound which, double x, i64 k) {
+    if (which % 2 ? x < value[which] : x > value[which]) value[which] = x, row[which] = k;
+  }
+  // Finds the worst of the twelve; `share`: how often each bound's row moves.
+  void judge() {
+    static constexpr int ways[12][n_bounds] = {
+        // ls us lt ut lc uc lb ub
+        {1, 1, 0, 0, 0, 0, 0, 0}, {0, 0, 1, 1, 0, 0, 0, 0}, {0, 0, 0, 0, 1, 1, 0, 0},
+        {0, 0, 0, 0, 0, 0, 1, 1}, {1, 0, 1, 0, 0, 2, 0, 0}, {0, 1, 0, 1, 2, 0, 0, 0},
+        {1, 0, 0, 1, 0, 0, 0, 2}, {0, 1, 1, 0, 0, 0, 2, 0}, {1, 0, 0, 0, 0, 1, 0, 1},
+        {0, 1, 0, 0, 1, 0, 1, 0}, {0, 0, 1, 0, 0, 1, 1, 0}, {0, 0, 0, 1, 1, 0, 0, 1}};
+    for (const auto& way : ways) {
+      double sum = 0;
+      int most = 1;
+      for (int k = 0; k < n_bounds; ++k) {
+        if (way[k]) sum += (k % 2 ? -1 : 1) * way[k] * value[k];
+        most = std::max(most, way[k]);
+      }
+      if (sum / most > violation) violation = sum / most, share_ = way;
+    }
+  }
+  int share(int k) const { return share_ ? share_[k] : 0; }
+  // Offsets that meet all bounds, where there are some.
+  void offsets(double* b, double* b_corr) const {
+    const double low = std::max({value[lb], 0.5 * (value[ls] - value[ut]), value[ls] - value[uc],
+                                 value[lc] - value[ut]});
+    const double high = std::min({value[ub], 0.5 * (value[us] - value[lt]), value[us] - value[lc],
+                                  value[uc] - value[lt]});
+    *b = std::isfinite(low) ? (std::isfinite(high) ? 0.5 * (low + high) : low)
+                            : (std::isfinite(high) ? high : 0.0);
+    *b_corr = std::max({value[lc], value[ls] - *b, value[lt] + *b});
+  }
+
+ private:
+  const int* share_ = nullptr;
+};
+
+// From a feasible point downwards, to the end. Over the variables strictly between their bounds the
+// objective is minimised; then the bound variables whose conditions are violated most, given the
+// offsets found, become free, many at once. Where that brought nothing (they were blocked at once),
+// the worst contradiction among the conditions shows a way of two to four variables that goes down by a
+// positive length. So no set of free variables comes back, and the end is reached.
+Outcome Restricted::descend(double eps, i64 limit, const Check& check) {
+  for (i64 k = 0; k < m; ++k) {  // free is what is strictly inside its bounds
+    const auto s = std::size_t(k);
+    if (privileged(k)) {
+      const double near = 4e-16 * (C[s] + std::abs(delta[s]) + alpha[s]);
+      state[s] = char((alpha[s] > 0 ? alpha_free : 0) | (beta(k) > near ? beta_free : 0));
+      if (!(state[s] & beta_free)) delta[s] = alpha[s] - C[s];
+    } else {
+      state[s] = alpha[s] <= 0 ? 0 : alpha[s] >= C[s] ? at_cost : alpha_free;
+    }
+  }
+  recompute();
+  int idle = 0;
+  std::vector<std::pair<double, i64>> entering;
+  Vec to_alpha(alpha.size()), to_delta(alpha.size());
+  using Bounds = Contradiction;
+  decrease_ = 0;
+  for (;;) {
+    const Outcome outcome = minimise_face(eps, limit, check);
+    if (outcome != Outcome::solved) return outcome;
+    const bool lower = decrease_ > 1e-15 * std::abs(objective());
+    decrease_ = 0;
+    Contradiction worst;
     for (i64 k = 0; k < m; ++k) {
       const auto s = std::size_t(k);
-      if (!(state[s] & (alpha_free | beta_free))) continue;
-      auto ends = [&](double from, double change) {
-        return t < 1 && change < 0 && -change * stop >= from;
-      };
-      double a = alpha[s] + t * da_[s], d = delta[s] + t * dd_[s];
-      const double left = beta(k), change = dd_[s] - da_[s];
-      const bool alpha_ends = (state[s] & alpha_free) && ends(alpha[s], da_[s]);
-      const bool beta_ends = (state[s] & beta_free) && ends(left, change);
-      const bool cost_ends =
-          !privileged(k) && (state[s] & alpha_free) && ends(C[s] - alpha[s], -da_[s]);
-      if (alpha_ends) a = 0, state[s] &= ~alpha_free;
-      if (cost_ends) a = C[s], state[s] = at_cost;
-      if (beta_ends) state[s] &= ~beta_free;
-      if (privileged(k)) d = state[s] & beta_free ? std::max(d, a - C[s]) : a - C[s];
-      da_[s] = a - alpha[s];
-      dd_[s] = d - delta[s];
-      alpha[s] = a;
-      delta[s] = d;
-      blocked = blocked || alpha_ends || beta_ends || cost_ends;
+      if (privileged(k)) {
+        const double xi = xi_[std::size_t(lp[s])], margin = 1 - y[s] * f_[s] - xi;
+        worst.bound(y[s] > 0 ? Bounds::ls : Bounds::lt, margin, k);
+        if (state[s] & alpha_free && alpha[s] > 0) worst.bound(y[s] > 0 ? Bounds::us : Bounds::ut, margin, k);
+        worst.bound(Bounds::lc, -xi, k);
+        if (state[s] & beta_free && beta(k) > 0) worst.bound(Bounds::uc, -xi, k);
+      } else {
+        const double v = y[s] - f_[s];
+        if (y[s] > 0 ? alpha[s] < C[s] : alpha[s] > 0) worst.bound(Bounds::lb, v, k);
+        if (y[s] > 0 ? alpha[s] > 0 : alpha[s] < C[s]) worst.bound(Bounds::ub, v, k);
+      }
     }
-    add(da_, dd_);
-    const double now = objective();
-    if (now < best - 1e-14 * std::abs(best)) best = now, idle = 0;
-    else if (++idle > max_idle) return Outcome::solved;  // as far as numbers go
-    if (blocked) {
-      if (t <= 0 && entered) only_worst = true;
-      entered = false;
-      continue;
+    worst.judge();
+    idle = lower ? 0 : idle + 1;
+    if (worst.violation <= std::max(eps, 2 * rounding()) || idle > max_idle) {
+      worst.offsets(&b, &b_corr);
+      return Outcome::solved;
     }
-    if (free_residual() > eps && refinements < max_refinements) {
-      ++refinements;
-      continue;
-    }
-    refinements = 0;
-    recompute();
     entering.clear();
-    for (i64 k = 0; k < m; ++k) {
-      const char s = state[std::size_t(k)];
-      const double g = alpha_gradient(k);
-      if (!(s & (alpha_free | at_cost)) && g < -eps) entering.push_back({-g, 3 * k});
-      if ((s & at_cost) && g > eps) entering.push_back({g, 3 * k + 1});
-      if (privileged(k) && !(s & beta_free) && beta_gradient(k) < -eps)
-        entering.push_back({-beta_gradient(k), 3 * k + 2});
+    if (lower && system_.rank() == 2) {
+      for (i64 k = 0; k < m; ++k) {
+        const char s = state[std::size_t(k)];
+        const double g = alpha_gradient(k);
+        if (!(s & (alpha_free | at_cost)) && g < -eps) entering.push_back({-g, 3 * k});
+        if ((s & at_cost) && g > eps) entering.push_back({g, 3 * k + 1});
+        if (privileged(k) && !(s & beta_free) && beta_gradient(k) < -eps)
+          entering.push_back({-beta_gradient(k), 3 * k + 2});
+      }
+      std::sort(entering.begin(), entering.end(), [](const auto& p, const auto& q) {
+        return p.first > q.first || (p.first == q.first && p.second < q.second);
+      });
+      if (!entering.empty()) entering.resize(1 + entering.size() / 4);
+      for (const auto& [gain, code] : entering) {
+        char& s = state[std::size_t(code / 3)];
+        const i64 kind = code % 3;
+        s = kind == 2 ? char(s | beta_free) : kind == 1 ? char(alpha_free) : char(s | alpha_free);
+      }
     }
-    if (entering.empty()) return Outcome::solved;
-    std::sort(entering.begin(), entering.end(), [](const auto& p, const auto& q) {
-      return p.first > q.first || (p.first == q.first && p.second < q.second);
-    });
-    const std::size_t count = only_worst ? 1 : 1 + entering.size() / 4;
-    for (std::size_t r = 0; r < count; ++r) {
-      char& s = state[std::size_t(entering[r].second / 3)];
-      const i64 kind = entering[r].second % 3;
-      s = kind == 2 ? char(s | beta_free) : kind == 1 ? char(alpha_free) : char(s | alpha_free);
+    if (!entering.empty()) continue;
+    std::fill(to_alpha.begin(), to_alpha.end(), 0.0);
+    std::fill(to_delta.begin(), to_delta.end(), 0.0);
+    for (int k = 0; k < Bounds::n_bounds; ++k) {
+      if (!worst.share(k)) continue;
+      const auto s = std::size_t(worst.row[k]);
+      const double change = (k % 2 ? -1 : 1) * worst.share(k);
+      if (k == Bounds::lb || k == Bounds::ub) {
+        to_alpha[s] += y[s] * change;
+        state[s] = alpha_free;
+      } else {
+        to_delta[s] += change;
+        if (k < Bounds::lc) to_alpha[s] += change;
+        state[s] |= k < Bounds::lc ? alpha_free : beta_free;
+      }
     }
-    entered = true;
+    product(to_alpha, to_delta);
+    bool blocked;
+    const double t = move(to_alpha, to_delta, slope_along(to_alpha, to_delta),
+                          std::numeric_limits<double>::infinity(), &blocked);
+    if (!std::isfinite(t)) return Outcome::indefinite;
   }
 }
 
 Outcome Restricted::solve(double eps, double eps_most, i64 limit, const Check& check) {
   const Vec start_alpha = alpha, start_delta = delta;
   recompute();
-  Outcome outcome = exchange(eps, limit, check);
+  Outcome outcome = exchange(eps, eps_most, limit, check);
   while (outcome == Outcome::stuck && eps < eps_most) {
     eps = std::min(10 * eps, eps_most);
-    outcome = exchange(eps, limit, check);
+    outcome = exchange(eps, eps_most, limit, check);
   }
   if (outcome == Outcome::solved) return outcome;
-  alpha = start_alpha;
-  delta = start_delta;
+  if (outcome != Outcome::stuck || !repair()) {
+    alpha = start_alpha;
+    delta = start_delta;
+  }
   return outcome == Outcome::stuck ? descend(eps, limit, check) : outcome;
+}
+
+// Puts what is within rounding of a bound on it, then what is missing of the constraints on the free
+// variables, as the smallest change relative to each.
+void settle(const SvmPlusData& data, const Vec& C, double* alpha, double* zeta) {
+  double all_alpha = 0;
+  for (i64 i = 0; i < data.n; ++i) all_alpha += alpha[i];
+  const double near = 1e-15 * all_alpha;
+  for (i64 i = 0; i < data.n; ++i) {
+    const double cost = C[std::size_t(i)];
+    if (data.priv[i] < 0) {
+      if (alpha[i] <= near) alpha[i] = 0;
+      else if (cost - alpha[i] <= near) alpha[i] = cost;
+      continue;
+    }
+    const double beta = zeta[i] - alpha[i];
+    if (alpha[i] <= near) {
+      zeta[i] = beta <= near ? 0.0 : zeta[i];
+      alpha[i] = 0;
+    } else if (beta <= 4e-16 * (zeta[i] + cost)) {
+      zeta[i] = alpha[i];
+    }
+  }
+  for (int pass = 0; pass < 2; ++pass) {
+    // Free: alpha with zeta, beta, alpha alone; each weighs what it is.
+    long double m11 = 0, m12 = 0, m22 = 0, s1 = 0, s2 = 0;
+    for (i64 i = 0; i < data.n; ++i) {
+      const double cost = C[std::size_t(i)], yi = data.y[i];
+      s1 -= static_cast<long double>(yi) * alpha[i];
+      if (data.priv[i] < 0) {
+        if (alpha[i] > 0 && alpha[i] < cost) m11 += std::min(alpha[i], cost - alpha[i]);
+        continue;
+      }
+      s2 -= static_cast<long double>(zeta[i]) - cost;
+      if (zeta[i] > alpha[i]) {
+        m22 += zeta[i] - alpha[i];
+        m11 += std::min(alpha[i], zeta[i] - alpha[i]);
+      } else {
+        m11 += alpha[i], m12 += yi * alpha[i], m22 += alpha[i];
+      }
+    }
+    const long double determinant = m11 * m22 - m12 * m12;
+    long double u1 = 0, u2 = 0;
+    if (determinant > 1e-12L * m11 * m22) {
+      u1 = (m22 * s1 - m12 * s2) / determinant;
+      u2 = (m11 * s2 - m12 * s1) / determinant;
+    } else if (m11 > 0 && m11 >= m22) {
+      u1 = s1 / m11;
+    } else if (m22 > 0) {
+      u2 = s2 / m22;
+    }
+    if (!(std::abs(u1) + std::abs(u2) < 1e-3L)) return;
+    for (i64 i = 0; i < data.n; ++i) {
+      const double cost = C[std::size_t(i)], yi = data.y[i];
+      if (data.priv[i] < 0) {
+        if (alpha[i] > 0 && alpha[i] < cost)
+          alpha[i] += double(std::min(alpha[i], cost - alpha[i]) * yi * u1);
+      } else if (zeta[i] > alpha[i]) {
+        const double beta = zeta[i] - alpha[i];
+        alpha[i] += double(std::min(alpha[i], beta) * yi * u1);
+        zeta[i] += double(beta * u2);
+      } else {
+        alpha[i] += double(alpha[i] * (yi * u1 + u2));
+        zeta[i] = alpha[i];
+      }
+    }
+  }
 }
 
 }  // namespace
@@ -627,22 +1052,31 @@ SvmPlusResult svmplus_solve(const SvmPlusData& data, double* alpha, double* zeta
   const i64 n = data.n, n_priv = data.K_corr->n();
   const auto sn = std::size_t(n);
   SvmPlusResult result;
+  // In units in which the largest cost is near 1: alpha = scale * what is solved for, and both kernels
+  // times scale. A power of two, so that nothing is rounded.
+  double largest_cost = 0;
+  for (i64 i = 0; i < n; ++i) largest_cost = std::max(largest_cost, data.C[i]);
+  int exponent;
+  std::frexp(largest_cost, &exponent);
+  const double scale = std::ldexp(1.0, exponent);
+  Vec C(sn);
+  for (std::size_t i = 0; i < sn; ++i) C[i] = data.C[i] / scale, alpha[i] /= scale, zeta[i] /= scale;
   Index present, row_of(std::size_t(n_priv), -1);
   double total = 0;
   Vec cost_corr(std::size_t(n_priv), 0.0);
   for (i64 i = 0; i < n; ++i) {
-    if (!(data.C[i] > 0)) continue;
+    if (!(C[std::size_t(i)] > 0)) continue;
     present.push_back(i);
     if (data.priv[i] >= 0) {
       row_of[std::size_t(data.priv[i])] = i;
-      cost_corr[std::size_t(data.priv[i])] = data.C[i];
-      total += data.C[i];
+      cost_corr[std::size_t(data.priv[i])] = C[std::size_t(i)];
+      total += C[std::size_t(i)];
     }
   }
   const double squares = 8.0 * (double(n) * double(n) + double(n_priv) * double(n_priv));
   const bool keep = squares <= std::min(kept_bytes, 0.5 * options.memory);
-  const Values K(*data.K, 1.0, keep && !data.K->is_gram(), pool, check);
-  const Values S(*data.K_corr, data.inverse_reg, keep, pool, check);
+  const Values K(*data.K, scale, keep && !data.K->is_gram(), pool, check);
+  const Values S(*data.K_corr, scale * data.inverse_reg, keep, pool, check);
   // Blocks of both kernels and at worst two factors: 32 bytes for each pair of rows of a set.
   const i64 most_rows = std::max<i64>(8, i64(std::sqrt((options.memory - (keep ? squares : 0)) / 32)));
 
@@ -674,7 +1108,7 @@ SvmPlusResult svmplus_solve(const SvmPlusData& data, double* alpha, double* zeta
       if (data.priv[i] >= 0)
         state[std::size_t(i)] = char((alpha[i] > 0 ? alpha_free : 0) | (beta > 0 ? beta_free : 0));
       else
-        state[std::size_t(i)] = alpha[i] <= 0 ? 0 : alpha[i] < data.C[i] ? alpha_free : at_cost;
+        state[std::size_t(i)] = alpha[i] <= 0 ? 0 : alpha[i] < C[std::size_t(i)] ? alpha_free : at_cost;
       if (state[std::size_t(i)] && i64(W.size()) < most_rows) W.push_back(i);
     }
   }
@@ -708,7 +1142,7 @@ SvmPlusResult svmplus_solve(const SvmPlusData& data, double* alpha, double* zeta
   std::fill(zeta, zeta + n, 0.0);
   Vec delta(sn, 0.0);
   for (i64 i : present)
-    if (data.priv[i] >= 0) delta[std::size_t(i)] = -data.C[i];
+    if (data.priv[i] >= 0) delta[std::size_t(i)] = -C[std::size_t(i)];
 
   Restricted set;
   Vec f, xi, a, z;
@@ -739,11 +1173,11 @@ SvmPlusResult svmplus_solve(const SvmPlusData& data, double* alpha, double* zeta
     for (std::size_t k = 0; k < sm; ++k) {
       const i64 i = W[k];
       set.y[k] = data.y[i];
-      set.C[k] = data.C[i];
+      set.C[k] = C[std::size_t(i)];
       set.state[k] = state[std::size_t(i)];
       set.alpha[k] = alpha[i];
       set.delta[k] = set.lp[k] >= 0 ? delta[std::size_t(i)] : 0.0;
-      if (set.lp[k] >= 0) inside_cost += data.C[i];
+      if (set.lp[k] >= 0) inside_cost += C[std::size_t(i)];
     }
     if (result.rounds == 1)  // alpha = 0 and a common factor for zeta is feasible
       for (std::size_t k = 0; k < sm; ++k)
@@ -762,7 +1196,7 @@ SvmPlusResult svmplus_solve(const SvmPlusData& data, double* alpha, double* zeta
       }
       if (data.priv[i] < 0) continue;
       set.sum_delta -= delta[std::size_t(i)];
-      const double value = direct ? delta[std::size_t(i)] : delta[std::size_t(i)] + data.C[i];
+      const double value = direct ? delta[std::size_t(i)] : delta[std::size_t(i)] + C[std::size_t(i)];
       if (value != 0) support_priv.push_back(data.priv[i]), z.push_back(value);
     }
     if (!support.empty()) {
@@ -787,7 +1221,7 @@ SvmPlusResult svmplus_solve(const SvmPlusData& data, double* alpha, double* zeta
     const double floor = direct ? 0.0 : rounding;
     const Outcome outcome = set.solve(std::max(eps, floor), std::max(most, floor), options.max_iter, check);
     for (i64 i : present)
-      if (!inside[std::size_t(i)] && data.priv[i] >= 0 && zeta[i] == 0) delta[std::size_t(i)] = -data.C[i];
+      if (!inside[std::size_t(i)] && data.priv[i] >= 0 && zeta[i] == 0) delta[std::size_t(i)] = -C[std::size_t(i)];
     for (std::size_t k = 0; k < sm; ++k) {
       const i64 i = W[k];
       alpha[i] = set.alpha[k];
@@ -795,7 +1229,7 @@ SvmPlusResult svmplus_solve(const SvmPlusData& data, double* alpha, double* zeta
       if (set.lp[k] < 0) continue;
       delta[std::size_t(i)] = set.delta[k];
       // beta = 0 is meant exactly where it is not free.
-      zeta[i] = set.state[k] & beta_free ? std::max(set.delta[k] + data.C[i], set.alpha[k]) : set.alpha[k];
+      zeta[i] = set.state[k] & beta_free ? std::max(set.delta[k] + C[std::size_t(i)], set.alpha[k]) : set.alpha[k];
     }
     result.iterations = set.iterations;
     result.cautious = set.cautious;
@@ -831,9 +1265,9 @@ SvmPlusResult svmplus_solve(const SvmPlusData& data, double* alpha, double* zeta
           state[std::size_t(i)] = char((alpha[i] > 0 || -g > least_violation ? alpha_free : 0) |
                                        (beta > 0 || -slack > least_violation ? beta_free : 0));
       } else {
-        worst = std::max(alpha[i] < data.C[i] ? -g : 0.0, alpha[i] > 0 ? g : 0.0);
+        worst = std::max(alpha[i] < C[std::size_t(i)] ? -g : 0.0, alpha[i] > 0 ? g : 0.0);
         if (!inside[std::size_t(i)])
-          state[std::size_t(i)] = worst > least_violation || (alpha[i] > 0 && alpha[i] < data.C[i]) ? alpha_free
+          state[std::size_t(i)] = worst > least_violation || (alpha[i] > 0 && alpha[i] < C[std::size_t(i)]) ? alpha_free
                                   : alpha[i] > 0                                       ? at_cost
                                                                                        : 0;
       }
@@ -850,7 +1284,7 @@ SvmPlusResult svmplus_solve(const SvmPlusData& data, double* alpha, double* zeta
         const double offset = data.offset ? data.offset[p] : 0.0;
         objective -= 0.5 * (zeta[row_of[s]] - cost_corr[s]) * (xi[s] + offset);
       }
-      report({result.rounds, result.iterations, set.m, free, objective, result.violation});
+      report({result.rounds, result.iterations, set.m, free, scale * objective, result.violation});
     }
     if (violators.empty() || outcome == Outcome::out_of_steps || result.indefinite) break;
     check();
@@ -886,6 +1320,12 @@ SvmPlusResult svmplus_solve(const SvmPlusData& data, double* alpha, double* zeta
     for (i64 r = 0; r < enter; ++r) next.push_back(violators[std::size_t(r)].second);
     W.swap(next);
     if (result.rounds > 10'000) break;
+  }
+  settle(data, C, alpha, zeta);
+  for (i64 i = 0; i < n; ++i) {
+    const auto s = std::size_t(i);
+    alpha[i] = data.priv[i] < 0 && alpha[i] == C[s] ? data.C[i] : scale * alpha[i];
+    zeta[i] *= scale;
   }
   return result;
 }
