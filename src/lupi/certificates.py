@@ -384,8 +384,13 @@ def svmplus_certificate(
     rounding = float(root.max()) * float(root @ alpha)
     if len(rows):
         root_corr = np.sqrt(np.abs(problem.kernel_corr.diagonal()))
-        weights = delta / problem.correction_reg if coef_corr is None else coef_corr
-        rounding += float(root_corr.max()) * float(root_corr @ np.abs(weights))
+        if coef_corr is None:  # delta = alpha + beta - C is rounded at the size of the costs
+            cost = np.zeros(len(delta))
+            cost[priv[rows]] = C[rows]
+            weights = np.maximum(np.abs(delta), cost) / problem.correction_reg
+        else:
+            weights = np.abs(coef_corr)
+        rounding += float(root_corr.max()) * float(root_corr @ weights)
     present = C > 0  # an absent row's correcting value may be of any sign
     return SVMPlusCertificate(
         primal_objective=problem.primal(squared_norm, penalty, np.where(present, slack, 0.0)),

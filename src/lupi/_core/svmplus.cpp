@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
+#include <cstdlib>
 #include <limits>
 #include <memory>
 #include <numeric>
@@ -426,7 +428,15 @@ void Restricted::product(const Vec& change_alpha, const Vec& change_delta) {
   f_.swap(f_step_), xi_.swap(xi_step_);
 }
 
+// f and xi anew. Where alpha = zeta, alpha and delta are one variable: the smaller number is the more
+// exact one, and says what the other is.
 void Restricted::recompute() {
+  for (i64 k = 0; k < m; ++k) {
+    const auto s = std::size_t(k);
+    if (!privileged(k) || (state[s] & beta_free)) continue;
+    if (std::abs(alpha[s]) <= std::abs(delta[s])) delta[s] = alpha[s] - C[s];
+    else alpha[s] = C[s] + delta[s];
+  }
   f_ = linear_f;
   xi_ = linear_xi;
   add(alpha, delta);
@@ -578,6 +588,7 @@ Outcome Restricted::exchange(double eps, double eps_most, i64 limit, const Check
       largest = std::max({largest, std::abs(alpha[s]), privileged(k) ? std::abs(delta[s]) : 0.0});
     }
     add(da_, dd_);
+    fresh = false;
     const double below = -1e-15 * largest;  // negative by more than rounding
     for (;;) {
       i64 count = 0;
@@ -611,7 +622,6 @@ Outcome Restricted::exchange(double eps, double eps_most, i64 limit, const Check
         continue;
       }
       if (count == 0) break;
-      fresh = false;
       last_residual = std::numeric_limits<double>::infinity();
       if (count < least) least = count, since = 0;
       else if (++since > (least <= 3 ? patience / 3 : patience)) return Outcome::stuck;
@@ -764,7 +774,7 @@ Outcome Restricted::minimise_face(double eps, i64 limit, const Check& check) {
     ++iterations;
     ++cautious;
     if (!step(false, true, check)) return Outcome::indefinite;
-    if (free_residual() <= eps || steps > max_conjugate) {
+    if (free_residual() <= std::max(eps, 2 * rounding()) || steps > max_conjugate) {
       if (exact || steps > max_conjugate) return Outcome::solved;
       recompute();
       exact = true;
@@ -804,6 +814,7 @@ Outcome Restricted::minimise_face(double eps, i64 limit, const Check& check) {
     product(pa, pd);
     bool blocked;
     const double t = move(pa, pd, slope, std::numeric_limits<double>::infinity(), &blocked);
+    if (getenv("DBG")) fprintf(stderr, "  face it %ld t %g slope %g decr %g blocked %d imb %g rank %d ridge %g piv %g res %g nT %zu nB %zu nD %zu\n", (long)iterations, t, slope, decrease_, blocked, imbalance(), system_.rank(), ridge_, system_.least_pivot(), free_residual(), system_.T.size(), system_.B.size(), system_.D.size());
     if (!std::isfinite(t)) return Outcome::indefinite;  // convex problems are bounded
     ++steps;
     exact = false;
@@ -886,6 +897,7 @@ Outcome Restricted::descend(double eps, i64 limit, const Check& check) {
     }
   }
   recompute();
+  if (getenv("DBG")) fprintf(stderr, "start imb %g\n", imbalance());
   int idle = 0;
   std::vector<std::pair<double, i64>> entering;
   Vec to_alpha(alpha.size()), to_delta(alpha.size());
@@ -913,6 +925,7 @@ Outcome Restricted::descend(double eps, i64 limit, const Check& check) {
     }
     worst.judge();
     idle = lower ? 0 : idle + 1;
+    if (getenv("DBG")) fprintf(stderr, "worst %g idle %d eps %g rounding %g imb %g obj %.17g\n", worst.violation, idle, eps, rounding(), imbalance(), objective());
     if (worst.violation <= std::max(eps, 2 * rounding()) || idle > max_idle) {
       worst.offsets(&b, &b_corr);
       return Outcome::solved;
@@ -955,6 +968,7 @@ Outcome Restricted::descend(double eps, i64 limit, const Check& check) {
     }
     product(to_alpha, to_delta);
     bool blocked;
+    if (getenv("DBG")) fprintf(stderr, "   relation\n");
     const double t = move(to_alpha, to_delta, slope_along(to_alpha, to_delta),
                           std::numeric_limits<double>::infinity(), &blocked);
     if (!std::isfinite(t)) return Outcome::indefinite;
