@@ -319,6 +319,7 @@ def svmplus_certificate(
     alpha: Vector,
     beta: Vector,
     *,
+    alpha_corr: Vector | None = None,
     coef_corr: Vector | None = None,
 ) -> SVMPlusCertificate:
     """The certificate of a dual point of SVM+, from the problem and the point alone.
@@ -328,6 +329,9 @@ def svmplus_certificate(
     problem : SVMPlusProblem
     alpha, beta : ndarray of shape (n,)
         Feasible for eq:svmp_dual.
+    alpha_corr : ndarray of shape (n,), optional
+        alpha + beta - C at the privileged rows, equal to it up to rounding at the size of C. Where
+        it is small against C it has digits that the difference has lost.
     coef_corr : ndarray of shape (n_priv,), optional
         Coefficients of w* on the privileged rows. Needed for correction_reg = 0, where the duals do
         not give it; else it is alpha_corr / correction_reg.
@@ -346,6 +350,16 @@ def svmplus_certificate(
     rows = np.flatnonzero(problem.privileged)
     delta = np.zeros(problem.kernel_corr.n)
     delta[priv[rows]] = (alpha + beta - C)[rows]
+    own_digits = alpha_corr is not None
+    if alpha_corr is not None:
+        far = np.abs(alpha_corr[rows] - delta[priv[rows]]) > 1e-15 * (C + alpha + beta)[rows]
+        if far.any():
+            row = int(rows[np.argmax(far)])
+            raise ValueError(
+                f"alpha_corr must be alpha + beta - C up to rounding; row {row} is "
+                f"{alpha_corr[row]!r} instead of {alpha[row] + beta[row] - C[row]!r}."
+            )
+        delta[priv[rows]] = alpha_corr[rows]
     signed = y * alpha
     f = problem.kernel.dot(signed)
     squared_norm = float(signed @ f)
@@ -384,12 +398,9 @@ def svmplus_certificate(
     rounding = float(root.max()) * float(root @ alpha)
     if len(rows):
         root_corr = np.sqrt(np.abs(problem.kernel_corr.diagonal()))
-        if coef_corr is None:  # delta = alpha + beta - C is rounded at the size of the costs
-            cost = np.zeros(len(delta))
-            cost[priv[rows]] = C[rows]
-            weights = np.maximum(np.abs(delta), cost) / problem.correction_reg
-        else:
-            weights = np.abs(coef_corr)
+        weights = np.abs(delta / problem.correction_reg if coef_corr is None else coef_corr)
+        if coef_corr is None and not own_digits:  # rounded at the size of the costs
+            weights[priv[rows]] = np.maximum(weights[priv[rows]], C[rows] / problem.correction_reg)
         rounding += float(root_corr.max()) * float(root_corr @ weights)
     present = C > 0  # an absent row's correcting value may be of any sign
     return SVMPlusCertificate(

@@ -89,6 +89,7 @@ def svmplus_solve(
     offset: Any,
     alpha: Any,
     zeta: Any,
+    delta: Any,
     tol: float,
     max_iter: int,
     memory: float,

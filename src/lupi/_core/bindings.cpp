@@ -348,14 +348,15 @@ NB_MODULE(_core_ext, m) {
   // (b, b_corr, violation, iterations, cautious iterations, rounds, rows, indefinite)
   m.def("svmplus_solve",
         [](const PyKernel& kernel, const PyKernel& kernel_corr, InF64 y, InF64 C, InI64 priv,
-           double inverse_reg, std::optional<InF64> offset, InOutF64 alpha, InOutF64 zeta, double tol,
-           i64 max_iter, double memory, int threads, nb::object report) {
+           double inverse_reg, std::optional<InF64> offset, InOutF64 alpha, InOutF64 zeta,
+           InOutF64 delta, double tol, i64 max_iter, double memory, int threads, nb::object report) {
           const i64 n = kernel.kernel->n(), n_priv = kernel_corr.kernel->n();
           expect_length(i64(y.shape(0)), n, "y");
           expect_length(i64(C.shape(0)), n, "C");
           expect_length(i64(priv.shape(0)), n, "priv");
           expect_length(i64(alpha.shape(0)), n, "alpha");
           expect_length(i64(zeta.shape(0)), n, "zeta");
+          expect_length(i64(delta.shape(0)), n, "delta");
           if (offset) expect_length(i64(offset->shape(0)), n_priv, "offset");
           for (i64 i = 0; i < n; ++i)
             if (priv.data()[i] < -1 || priv.data()[i] >= n_priv)
@@ -374,13 +375,13 @@ NB_MODULE(_core_ext, m) {
           };
           const SvmPlusResult r = released([&](const Check& check) {
             Pool pool(threads);
-            return svmplus_solve(data, alpha.data(), zeta.data(), {tol, max_iter, memory}, pool, check,
-                                 report.is_none() ? SvmPlusReport() : tell);
+            return svmplus_solve(data, alpha.data(), zeta.data(), delta.data(), {tol, max_iter, memory},
+                                 pool, check, report.is_none() ? SvmPlusReport() : tell);
           });
           return std::make_tuple(r.b, r.b_corr, r.violation, r.iterations, r.cautious, r.rounds, r.rows,
                                  r.indefinite);
         },
         "kernel"_a, "kernel_corr"_a, "y"_a.noconvert(), "C"_a.noconvert(), "priv"_a.noconvert(),
         "inverse_reg"_a, "offset"_a.noconvert().none(), "alpha"_a.noconvert(), "zeta"_a.noconvert(),
-        "tol"_a, "max_iter"_a, "memory"_a, "threads"_a, "report"_a = nb::none());
+        "delta"_a.noconvert(), "tol"_a, "max_iter"_a, "memory"_a, "threads"_a, "report"_a = nb::none());
 }

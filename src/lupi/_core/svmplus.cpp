@@ -20,6 +20,9 @@ using Index = std::vector<i64>;
 // not the end. Where a pivot shows that a block is singular up to rounding, `singular_ridge`: rounding
 // in a factor of some hundred rows is about 1e-13, and solves must keep some digits.
 constexpr double first_ridge = 1e-13, singular_ridge = 1e-9, small_pivot = 1e-11;
+// What is added to all values of a kernel (see NewtonSystem::factor) where its diagonal is smaller than
+// this, in units in which costs and margins are near 1.
+constexpr double least_added = 1e-3;
 // Exchanges without a new least number of violations after which something else is tried: first a
 // larger tolerance, then the monotone method.
 constexpr int patience = 12;
@@ -95,6 +98,31 @@ class Values {
   Pool& pool_;
   const Check& check_;
   std::unique_ptr<Buffer<double>> all_;
+};
+
+// The 2 x 2 system of the two constraints, y'alpha and sum of delta, in a metric in which each free
+// variable weighs `size`: what a step along weight * (y u1 + u2) changes of them.
+struct Constraints {
+  long double m11 = 0, m12 = 0, m22 = 0;  // the system
+  long double s1 = 0, s2 = 0;             // its right-hand side
+  double u1 = 0, u2 = 0;                  // its solution
+  void both(double y, double size) { m11 += size, m12 += y * size, m22 += size; }  // alpha = zeta
+  void first(double size) { m11 += size; }                                         // alpha alone
+  void second(double size) { m22 += size; }                                        // beta
+  // A constraint without a free variable keeps zero; where the two coincide (free are alpha = zeta of
+  // one class only) the first one serves both.
+  void solve() {
+    const long double determinant = m11 * m22 - m12 * m12;
+    u1 = u2 = 0;
+    if (determinant > 1e-15L * m11 * m22) {
+      u1 = double((m22 * s1 - m12 * s2) / determinant);
+      u2 = double((m11 * s2 - m12 * s1) / determinant);
+    } else if (m11 > 0 && m11 >= m22) {
+      u1 = double(s1 / m11);
+    } else if (m22 > 0) {
+      u2 = double(s2 / m22);
+    }
+  }
 };
 
 // What is free in a row. Privileged rows: alpha and beta apart; the others: alpha between its bounds.
@@ -183,38 +211,26 @@ class NewtonSystem {
   }
 
   // x <- the minimiser of 1/2 x'Hx - x'r over {y'x_alpha = r1, sum x_delta = r2}, r given in x.
-  // (u1, u2): the multipliers; see below.
+  // (u1, u2): the multipliers.
   void minimise(double r1, double r2, double* u1, double* u2) {
     if (constraints_solved_) {
       solve({&xT}, {&xB}, {&xD});
     } else {  // with the constraints' own right-hand sides: one pass over the factor for three
       solve({&xT, &first_.T, &second_.T}, {&xB, &first_.B, &second_.B}, {&xD, &first_.D, &second_.D});
-      m11_ = dot(yT_, first_.T) + dot(yD_, first_.D);
-      m12_ = dot(yT_, second_.T) + dot(yD_, second_.D);
-      m22_ = sum(second_.T) + sum(second_.B);
+      constraints_.m11 = dot(yT_, first_.T) + dot(yD_, first_.D);
+      constraints_.m12 = dot(yT_, second_.T) + dot(yD_, second_.D);
+      constraints_.m22 = sum(second_.T) + sum(second_.B);
       constraints_solved_ = true;
     }
-    multipliers(m11_, m12_, m22_, dot(yT_, xT) + dot(yD_, xD) - r1, sum(xT) + sum(xB) - r2, u1, u2);
+    constraints_.s1 = dot(yT_, xT) + dot(yD_, xD) - r1;
+    constraints_.s2 = sum(xT) + sum(xB) - r2;
+    constraints_.solve();
+    *u1 = constraints_.u1, *u2 = constraints_.u2;
     for (std::size_t i = 0; i < xT.size(); ++i) xT[i] -= *u1 * first_.T[i] + *u2 * second_.T[i];
     for (std::size_t i = 0; i < xB.size(); ++i) xB[i] -= *u1 * first_.B[i] + *u2 * second_.B[i];
     for (std::size_t i = 0; i < xD.size(); ++i) xD[i] -= *u1 * first_.D[i] + *u2 * second_.D[i];
   }
 
-  // (u1, u2) with M u = s, M the constraints' 2 x 2 system in some metric. A constraint without a free
-  // variable keeps the multiplier zero; where the two coincide (free are alpha = zeta of one class
-  // only) the first one serves both.
-  void multipliers(double m11, double m12, double m22, double s1, double s2, double* u1, double* u2) const {
-    *u1 = *u2 = 0;
-    const double determinant = m11 * m22 - m12 * m12;
-    if (rank_ == 2 && determinant > 0) {
-      *u1 = (m22 * s1 - m12 * s2) / determinant;
-      *u2 = (m11 * s2 - m12 * s1) / determinant;
-    } else if (m11 > 0 && m11 >= m22) {
-      *u1 = s1 / m11;
-    } else if (m22 > 0) {
-      *u2 = s2 / m22;
-    }
-  }
   // How many of the two constraints the free variables can tell apart.
   int rank() const { return rank_; }
   // The smallest pivot over the diagonal it came from.
@@ -312,7 +328,7 @@ class NewtonSystem {
   int rank_ = 0;
   double least_pivot_ = 1;
   Parts first_, second_, gathered_;
-  double m11_ = 0, m12_ = 0, m22_ = 0;
+  Constraints constraints_;
 };
 
 enum class Outcome { solved, stuck, out_of_steps, indefinite };
@@ -348,6 +364,7 @@ class Restricted {
   double move(Vec& change_alpha, Vec& change_delta, double slope, double longest, bool* blocked);
   void product(const Vec& change_alpha, const Vec& change_delta);
   bool repair();
+  void rebalance();
   void recompute();
   void add(const Vec& change_alpha, const Vec& change_delta);
   double beta(i64 k) const {
@@ -404,8 +421,8 @@ double median_of_diagonal(const Vec& M, i64 n) {
 
 void Restricted::changed_rows() {
   system_.forget();
-  add_K_ = median_of_diagonal(K, m);
-  add_S_ = median_of_diagonal(S, mp);
+  add_K_ = std::max(least_added, median_of_diagonal(K, m));
+  add_S_ = std::max(least_added, median_of_diagonal(S, mp));
 }
 
 // (f, xi) += what a change of alpha and delta makes of them.
@@ -486,28 +503,30 @@ bool Restricted::step(bool balance, bool keep_digits, const Check& check) {
 // A step of the free variables, parallel to the constraints up to rounding in a nearly singular solve:
 // made so by the smallest change relative to its entries.
 void Restricted::stay_balanced(Vec& change_alpha, Vec& change_delta) const {
-  double m11 = 0, m12 = 0, m22 = 0, s1 = 0, s2 = 0;
+  Constraints c;
   for (const i64 k : system_.T) {
     const auto s = std::size_t(k);
-    const double size = std::abs(change_alpha[s]);
-    m11 += size, m12 += y[s] * size, m22 += size;
-    s1 += y[s] * change_alpha[s], s2 += change_alpha[s];
+    c.both(y[s], std::abs(change_alpha[s]));
+    c.s1 += y[s] * change_alpha[s], c.s2 += change_alpha[s];
   }
-  for (const i64 k : system_.B) m22 += std::abs(change_delta[std::size_t(k)]), s2 += change_delta[std::size_t(k)];
+  for (const i64 k : system_.B) {
+    c.second(std::abs(change_delta[std::size_t(k)]));
+    c.s2 += change_delta[std::size_t(k)];
+  }
   for (const i64 k : system_.D) {
-    const auto s = std::size_t(k);
-    m11 += std::abs(change_alpha[s]), s1 += y[s] * change_alpha[s];
+    c.first(std::abs(change_alpha[std::size_t(k)]));
+    c.s1 += y[std::size_t(k)] * change_alpha[std::size_t(k)];
   }
-  if (s1 == 0 && s2 == 0) return;
-  double u1, u2;
-  system_.multipliers(m11, m12, m22, s1, s2, &u1, &u2);
+  if (c.s1 == 0 && c.s2 == 0) return;
+  c.solve();
   for (const i64 k : system_.T) {
     const auto s = std::size_t(k);
-    change_alpha[s] -= std::abs(change_alpha[s]) * (y[s] * u1 + u2);
+    change_alpha[s] -= std::abs(change_alpha[s]) * (y[s] * c.u1 + c.u2);
     change_delta[s] = change_alpha[s];
   }
-  for (const i64 k : system_.B) change_delta[std::size_t(k)] -= std::abs(change_delta[std::size_t(k)]) * u2;
-  for (const i64 k : system_.D) change_alpha[std::size_t(k)] -= std::abs(change_alpha[std::size_t(k)]) * y[std::size_t(k)] * u1;
+  for (const i64 k : system_.B) change_delta[std::size_t(k)] -= std::abs(change_delta[std::size_t(k)]) * c.u2;
+  for (const i64 k : system_.D)
+    change_alpha[std::size_t(k)] -= std::abs(change_alpha[std::size_t(k)]) * y[std::size_t(k)] * c.u1;
 }
 
 // The largest condition of a free variable that is unmet.
@@ -696,6 +715,35 @@ bool Restricted::repair() {
   return true;
 }
 
+// Puts what rounding has left of the constraints on the free variables: delta may be small against C,
+// and then the rounding errors of C are none of its own.
+void Restricted::rebalance() {
+  Constraints c;
+  c.s1 = sum_alpha, c.s2 = sum_delta;
+  for (i64 k = 0; k < m; ++k) {
+    const auto s = std::size_t(k);
+    c.s1 -= static_cast<long double>(y[s]) * alpha[s];
+    const bool tied = privileged(k) && !(state[s] & beta_free);
+    if (privileged(k)) c.s2 -= delta[s];
+    if (privileged(k) && !tied) c.second(std::max(beta(k), 0.0));
+    if (!(state[s] & alpha_free)) continue;
+    if (tied) c.both(y[s], alpha[s]);
+    else c.first(std::max(0.0, std::min(alpha[s], privileged(k) ? beta(k) : C[s] - alpha[s])));
+  }
+  c.solve();
+  if (!(std::abs(c.u1) + std::abs(c.u2) < 0.1)) return;
+  for (i64 k = 0; k < m; ++k) {
+    const auto s = std::size_t(k);
+    const bool tied = privileged(k) && !(state[s] & beta_free);
+    const double room = privileged(k) ? std::max(beta(k), 0.0) : C[s] - alpha[s];
+    if (privileged(k) && !tied) delta[s] += room * c.u2;
+    if (!(state[s] & alpha_free)) continue;
+    const double change = tied ? alpha[s] * (y[s] * c.u1 + c.u2) : std::max(0.0, std::min(alpha[s], room)) * y[s] * c.u1;
+    alpha[s] += change;
+    if (tied) delta[s] += change;
+  }
+}
+
 double Restricted::slope_along(const Vec& change_alpha, const Vec& change_delta) const {
   double slope = 0;
   for (i64 k = 0; k < m; ++k) {
@@ -776,6 +824,7 @@ Outcome Restricted::minimise_face(double eps, i64 limit, const Check& check) {
     if (!step(false, true, check)) return Outcome::indefinite;
     if (free_residual() <= std::max(eps, 2 * rounding()) || steps > max_conjugate) {
       if (exact || steps > max_conjugate) return Outcome::solved;
+      rebalance();
       recompute();
       exact = true;
       pa.clear();
@@ -785,6 +834,7 @@ Outcome Restricted::minimise_face(double eps, i64 limit, const Check& check) {
     double slope = slope_along(da_, dd_);
     if (!(slope > 0)) {
       if (exact) return Outcome::solved;  // as far as numbers go
+      rebalance();
       recompute();
       exact = true;
       pa.clear();
@@ -896,6 +946,7 @@ Outcome Restricted::descend(double eps, i64 limit, const Check& check) {
       state[s] = alpha[s] <= 0 ? 0 : alpha[s] >= C[s] ? at_cost : alpha_free;
     }
   }
+  rebalance();
   recompute();
   if (getenv("DBG")) fprintf(stderr, "start imb %g\n", imbalance());
   int idle = 0;
@@ -993,7 +1044,7 @@ Outcome Restricted::solve(double eps, double eps_most, i64 limit, const Check& c
 
 // Puts what is within rounding of a bound on it, then what is missing of the constraints on the free
 // variables, as the smallest change relative to each.
-void settle(const SvmPlusData& data, const Vec& C, double* alpha, double* zeta) {
+void settle(const SvmPlusData& data, const Vec& C, double* alpha, double* zeta, double* delta) {
   double all_alpha = 0;
   for (i64 i = 0; i < data.n; ++i) all_alpha += alpha[i];
   const double near = 1e-15 * all_alpha;
@@ -1006,53 +1057,46 @@ void settle(const SvmPlusData& data, const Vec& C, double* alpha, double* zeta) 
     }
     const double beta = zeta[i] - alpha[i];
     if (alpha[i] <= near) {
-      zeta[i] = beta <= near ? 0.0 : zeta[i];
       alpha[i] = 0;
-    } else if (beta <= 4e-16 * (zeta[i] + cost)) {
+      if (beta <= near) zeta[i] = 0, delta[i] = -cost;
+    } else if (beta > 0 && beta <= 4e-16 * (zeta[i] + cost)) {
       zeta[i] = alpha[i];
+      delta[i] = alpha[i] - cost;
     }
   }
   for (int pass = 0; pass < 2; ++pass) {
-    // Free: alpha with zeta, beta, alpha alone; each weighs what it is.
-    long double m11 = 0, m12 = 0, m22 = 0, s1 = 0, s2 = 0;
+    Constraints c;
     for (i64 i = 0; i < data.n; ++i) {
       const double cost = C[std::size_t(i)], yi = data.y[i];
-      s1 -= static_cast<long double>(yi) * alpha[i];
+      c.s1 -= static_cast<long double>(yi) * alpha[i];
       if (data.priv[i] < 0) {
-        if (alpha[i] > 0 && alpha[i] < cost) m11 += std::min(alpha[i], cost - alpha[i]);
+        if (alpha[i] > 0 && alpha[i] < cost) c.first(std::min(alpha[i], cost - alpha[i]));
         continue;
       }
-      s2 -= static_cast<long double>(zeta[i]) - cost;
+      c.s2 -= static_cast<long double>(delta[i]);
       if (zeta[i] > alpha[i]) {
-        m22 += zeta[i] - alpha[i];
-        m11 += std::min(alpha[i], zeta[i] - alpha[i]);
+        c.second(zeta[i] - alpha[i]);
+        c.first(std::min(alpha[i], zeta[i] - alpha[i]));
       } else {
-        m11 += alpha[i], m12 += yi * alpha[i], m22 += alpha[i];
+        c.both(yi, alpha[i]);
       }
     }
-    const long double determinant = m11 * m22 - m12 * m12;
-    long double u1 = 0, u2 = 0;
-    if (determinant > 1e-12L * m11 * m22) {
-      u1 = (m22 * s1 - m12 * s2) / determinant;
-      u2 = (m11 * s2 - m12 * s1) / determinant;
-    } else if (m11 > 0 && m11 >= m22) {
-      u1 = s1 / m11;
-    } else if (m22 > 0) {
-      u2 = s2 / m22;
-    }
-    if (!(std::abs(u1) + std::abs(u2) < 1e-3L)) return;
+    c.solve();
+    if (!(std::abs(c.u1) + std::abs(c.u2) < 0.1)) return;
     for (i64 i = 0; i < data.n; ++i) {
       const double cost = C[std::size_t(i)], yi = data.y[i];
       if (data.priv[i] < 0) {
-        if (alpha[i] > 0 && alpha[i] < cost)
-          alpha[i] += double(std::min(alpha[i], cost - alpha[i]) * yi * u1);
+        if (alpha[i] > 0 && alpha[i] < cost) alpha[i] += std::min(alpha[i], cost - alpha[i]) * yi * c.u1;
       } else if (zeta[i] > alpha[i]) {
-        const double beta = zeta[i] - alpha[i];
-        alpha[i] += double(std::min(alpha[i], beta) * yi * u1);
-        zeta[i] += double(beta * u2);
+        const double change = (zeta[i] - alpha[i]) * c.u2;
+        alpha[i] += std::min(alpha[i], zeta[i] - alpha[i]) * yi * c.u1;
+        zeta[i] += change;
+        delta[i] += change;
       } else {
-        alpha[i] += double(alpha[i] * (yi * u1 + u2));
+        const double change = alpha[i] * (yi * c.u1 + c.u2);
+        alpha[i] += change;
         zeta[i] = alpha[i];
+        delta[i] += change;
       }
     }
   }
@@ -1060,7 +1104,7 @@ void settle(const SvmPlusData& data, const Vec& C, double* alpha, double* zeta) 
 
 }  // namespace
 
-SvmPlusResult svmplus_solve(const SvmPlusData& data, double* alpha, double* zeta,
+SvmPlusResult svmplus_solve(const SvmPlusData& data, double* alpha, double* zeta, double* delta,
                             const SvmPlusOptions& options, Pool& pool, const Check& check,
                             const SvmPlusReport& report) {
   const i64 n = data.n, n_priv = data.K_corr->n();
@@ -1154,9 +1198,9 @@ SvmPlusResult svmplus_solve(const SvmPlusData& data, double* alpha, double* zeta
   }
   std::fill(alpha, alpha + n, 0.0);
   std::fill(zeta, zeta + n, 0.0);
-  Vec delta(sn, 0.0);
+  std::fill(delta, delta + n, 0.0);
   for (i64 i : present)
-    if (data.priv[i] >= 0) delta[std::size_t(i)] = -C[std::size_t(i)];
+    if (data.priv[i] >= 0) delta[i] = -C[std::size_t(i)];
 
   Restricted set;
   Vec f, xi, a, z;
@@ -1190,7 +1234,7 @@ SvmPlusResult svmplus_solve(const SvmPlusData& data, double* alpha, double* zeta
       set.C[k] = C[std::size_t(i)];
       set.state[k] = state[std::size_t(i)];
       set.alpha[k] = alpha[i];
-      set.delta[k] = set.lp[k] >= 0 ? delta[std::size_t(i)] : 0.0;
+      set.delta[k] = set.lp[k] >= 0 ? delta[i] : 0.0;
       if (set.lp[k] >= 0) inside_cost += C[std::size_t(i)];
     }
     if (result.rounds == 1)  // alpha = 0 and a common factor for zeta is feasible
@@ -1209,8 +1253,8 @@ SvmPlusResult svmplus_solve(const SvmPlusData& data, double* alpha, double* zeta
         set.sum_alpha -= a.back();
       }
       if (data.priv[i] < 0) continue;
-      set.sum_delta -= delta[std::size_t(i)];
-      const double value = direct ? delta[std::size_t(i)] : delta[std::size_t(i)] + C[std::size_t(i)];
+      set.sum_delta -= delta[i];
+      const double value = direct ? delta[i] : delta[i] + C[std::size_t(i)];
       if (value != 0) support_priv.push_back(data.priv[i]), z.push_back(value);
     }
     if (!support.empty()) {
@@ -1235,13 +1279,13 @@ SvmPlusResult svmplus_solve(const SvmPlusData& data, double* alpha, double* zeta
     const double floor = direct ? 0.0 : rounding;
     const Outcome outcome = set.solve(std::max(eps, floor), std::max(most, floor), options.max_iter, check);
     for (i64 i : present)
-      if (!inside[std::size_t(i)] && data.priv[i] >= 0 && zeta[i] == 0) delta[std::size_t(i)] = -C[std::size_t(i)];
+      if (!inside[std::size_t(i)] && data.priv[i] >= 0 && zeta[i] == 0) delta[i] = -C[std::size_t(i)];
     for (std::size_t k = 0; k < sm; ++k) {
       const i64 i = W[k];
       alpha[i] = set.alpha[k];
       state[std::size_t(i)] = set.state[k];
       if (set.lp[k] < 0) continue;
-      delta[std::size_t(i)] = set.delta[k];
+      delta[i] = set.delta[k];
       // beta = 0 is meant exactly where it is not free.
       zeta[i] = set.state[k] & beta_free ? std::max(set.delta[k] + C[std::size_t(i)], set.alpha[k]) : set.alpha[k];
     }
@@ -1257,7 +1301,7 @@ SvmPlusResult svmplus_solve(const SvmPlusData& data, double* alpha, double* zeta
     for (i64 i : present) {
       if (alpha[i] > 0) support.push_back(i), a.push_back(data.y[i] * alpha[i]);
       if (data.priv[i] < 0) continue;
-      const double value = direct ? delta[std::size_t(i)] : zeta[i];
+      const double value = direct ? delta[i] : zeta[i];
       if (value != 0) support_priv.push_back(data.priv[i]), z.push_back(value);
     }
     K.combine(support, a, f);
@@ -1335,11 +1379,12 @@ SvmPlusResult svmplus_solve(const SvmPlusData& data, double* alpha, double* zeta
     W.swap(next);
     if (result.rounds > 10'000) break;
   }
-  settle(data, C, alpha, zeta);
+  settle(data, C, alpha, zeta, delta);
   for (i64 i = 0; i < n; ++i) {
     const auto s = std::size_t(i);
     alpha[i] = data.priv[i] < 0 && alpha[i] == C[s] ? data.C[i] : scale * alpha[i];
     zeta[i] *= scale;
+    delta[i] *= scale;
   }
   return result;
 }

@@ -54,8 +54,9 @@ struct SvmPlusResult {
 };
 
 // alpha, zeta (n): in, a start of which only the signs of alpha and zeta - alpha matter (all zero:
-// none); out, the solution.
-SvmPlusResult svmplus_solve(const SvmPlusData& data, double* alpha, double* zeta,
+// none); out, the solution. delta (n): out, zeta - C over the privileged rows, with its own digits
+// where it is small against C; zero elsewhere.
+SvmPlusResult svmplus_solve(const SvmPlusData& data, double* alpha, double* zeta, double* delta,
                             const SvmPlusOptions& options, Pool& pool, const Check& check,
                             const SvmPlusReport& report);
 

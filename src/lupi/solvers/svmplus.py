@@ -21,9 +21,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+import scipy.linalg as la
+from numpy.typing import NDArray
 
 from .._core import core
-from ..certificates import svmplus_certificate
+from ..certificates import SVMPlusCertificate, svmplus_certificate
+from ..kernels import KernelMatrix
 from ..problems import SVMPlusProblem, Vector
 from ..solution import Solution, Status, SVMPlusDual, SVMPlusPrimal
 from ..threads import n_threads
@@ -72,27 +75,39 @@ def solve(
         return _without_privileged(problem, init, tol, max_iter, cache_size, verbose)
     limit = wsvm.memory_limit(cache_size, n)
     max_steps = max_iter if max_iter >= 0 else _MANY_STEPS
-    alpha, zeta = np.zeros(n), np.zeros(n)
+    alpha, zeta, delta = np.zeros(n), np.zeros(n), np.zeros(n)
     if init is not None:
         np.copyto(alpha, init.dual.alpha, where=present)
         np.copyto(zeta, init.dual.alpha + init.dual.beta, where=present)
-    coef_corr: Vector | None
+    coef_corr: Vector | None = None
     if not ((y[present] > 0).any() and (y[present] < 0).any()):
         # One class: y'alpha = 0 leaves alpha = 0, and no correction is the best one.
         alpha, zeta = np.zeros(n), C.copy()
-        coef_corr, steps, indefinite = np.zeros(problem.kernel_corr.n), 1, False
+        steps, indefinite = 1, False
         stats: dict[str, float] = {}
+        if problem.correction_reg == 0:
+            coef_corr = np.zeros(problem.kernel_corr.n)
+        beta = np.where(problem.privileged, zeta, C) - alpha
+        certificate = svmplus_certificate(problem, alpha, beta, coef_corr=coef_corr)
     elif problem.correction_reg > 0:
-        coef_corr = None
         steps, indefinite, stats = _core(
-            problem, 1.0 / problem.correction_reg, None, alpha, zeta, tol, max_steps, limit, verbose
+            problem,
+            1.0 / problem.correction_reg,
+            None,
+            alpha,
+            zeta,
+            delta,
+            tol,
+            max_steps,
+            limit,
+            verbose,
         )
+        beta = np.where(problem.privileged, zeta, C) - alpha
+        certificate = svmplus_certificate(problem, alpha, beta, alpha_corr=delta)
     else:
-        coef_corr, steps, indefinite, stats = _unpenalised(
+        alpha, beta, delta, coef_corr, certificate, steps, indefinite, stats = _unpenalised(
             problem, alpha, zeta, tol, max_steps, limit, verbose
         )
-    beta = np.where(problem.privileged, zeta, C) - alpha
-    certificate = svmplus_certificate(problem, alpha, beta, coef_corr=coef_corr)
     status = wsvm.judge(certificate, tol, steps >= max_steps)
     rows = np.flatnonzero(problem.privileged & present)
     if indefinite or not (
@@ -106,15 +121,14 @@ def solve(
             f"gap {certificate.primal_objective - certificate.dual_objective:.3g}, "
             f"violation {certificate.violation:.3g}"
         )
-    alpha_corr = np.where(problem.privileged, alpha + beta - C, 0.0)
     if coef_corr is None:
         coef_corr = np.zeros(problem.kernel_corr.n)
-        coef_corr[problem.priv[rows]] = alpha_corr[rows] / problem.correction_reg
+        coef_corr[problem.priv[rows]] = delta[rows] / problem.correction_reg
     return Solution(
         primal=SVMPlusPrimal(
             certificate.b, certificate.b_interval, certificate.slack, certificate.b_corr, coef_corr
         ),
-        dual=SVMPlusDual(alpha, beta, alpha_corr),
+        dual=SVMPlusDual(alpha, beta, delta),
         primal_objective=certificate.primal_objective,
         dual_objective=certificate.dual_objective,
         violation=certificate.violation,
@@ -161,12 +175,13 @@ def _core(
     offset: Vector | None,
     alpha: Vector,
     zeta: Vector,
+    delta: Vector,
     tol: float,
     max_steps: int,
     limit: float,
     verbose: int,
 ) -> tuple[int, bool, dict[str, float]]:
-    """One call of the compiled solver; `alpha` and `zeta` are updated in place."""
+    """One call of the compiled solver; `alpha`, `zeta` and `delta` are updated in place."""
     report: Callable[[int, int, int, int, float, float], None] | None = None
     if verbose:
 
@@ -190,6 +205,7 @@ def _core(
         offset,
         alpha,
         zeta,
+        delta,
         tol,
         max_steps,
         limit,
@@ -207,35 +223,75 @@ def _unpenalised(
     max_steps: int,
     limit: float,
     verbose: int,
-) -> tuple[Vector, int, bool, dict[str, float]]:
-    """correction_reg = 0, by proximal steps in w*; returns its coefficients first.
+) -> tuple[Vector, Vector, Vector, Vector, SVMPlusCertificate, int, bool, dict[str, float]]:
+    """correction_reg = 0, by proximal steps in w*.
 
-    With w* kept near the last one, <w_k, .>, by t/2 |w* - w_k|^2, the solution has
+    With w* kept near the last one, w_k, by t/2 |w* - w_k|^2, the solution has
     t (w* - w_k) = sum_i alpha_corr_i z*_i. The right-hand side is what eq:svmp_kkt:cw still lacks;
-    it goes to zero, faster the smaller t is.
+    it goes to zero, faster the smaller t is, while rounding errors grow with 1/t. Every step is
+    judged by its certificate, and the best one is the answer.
+
+    w* is held in the coordinates of a pivoted Cholesky factor K* = L L' (rows of L: the features in
+    a basis of their span). In coefficients on all rows the parts without effect would add up.
     """
     kernel_corr = problem.kernel_corr
+    n, n_priv = problem.n, kernel_corr.n
     rows = np.flatnonzero(problem.privileged)
-    size = float(np.abs(kernel_corr.diagonal()).mean())
-    t = _FIRST_PROXIMAL * float(problem.C[rows].sum()) * (size if size > 0 else 1.0)
-    coef, offset = np.zeros(kernel_corr.n), np.zeros(kernel_corr.n)
-    steps = proximal = 0
-    for _ in range(_MAX_PROXIMAL):
+    pivots, L = _features(kernel_corr)
+    size = max(float(np.abs(kernel_corr.diagonal()).max()), 1e-300)
+    t = _FIRST_PROXIMAL * float(problem.C[rows].sum()) * size
+    w = np.zeros(L.shape[1])
+    delta, coef = np.zeros(n), np.zeros(n_priv)
+    best: tuple[Vector, Vector, Vector, Vector, SVMPlusCertificate] | None = None
+    steps = proximal = idle = 0
+    worst_lack = np.inf
+    while True:
         proximal += 1
         more, indefinite, stats = _core(
-            problem, 1.0 / t, offset, alpha, zeta, tol, max_steps - steps, limit, verbose
+            problem, 1.0 / t, L @ w, alpha, zeta, delta, tol, max_steps - steps, limit, verbose
         )
         steps += more
-        delta = np.zeros(kernel_corr.n)
-        delta[problem.priv[rows]] = np.where(problem.C > 0, zeta - problem.C, 0.0)[rows]
-        lack = kernel_corr.dot(delta)  # <sum_i alpha_corr_i z*_i, z*_j>
-        coef += delta / t
-        offset = kernel_corr.dot(coef)
-        if abs(float(delta @ offset)) <= 1e-10 * max(1.0, float(alpha.sum())) and float(
-            np.abs(lack).max()
-        ) <= 1e-9 * max(1.0, float(problem.C.max())) * max(1.0, size):
+        missing = L.T @ _by_priv(problem, delta)
+        w = w + missing / t
+        coef = np.zeros(n_priv)
+        if len(w):
+            coef[pivots] = la.solve_triangular(L[pivots], w, lower=True, trans="T")
+        beta = np.where(problem.privileged, zeta, problem.C) - alpha
+        certificate = svmplus_certificate(problem, alpha, beta, alpha_corr=delta, coef_corr=coef)
+        if best is None or _gap(certificate) < _gap(best[4]):
+            best, idle = (alpha.copy(), beta, delta.copy(), coef, certificate), 0
+        else:
+            idle += 1
+        scale = max(1.0, abs(certificate.dual_objective))
+        if certificate.violation <= tol and abs(_gap(certificate)) <= min(1e-9, tol) * scale:
             break
-        if steps >= max_steps or indefinite:
+        if idle >= 5 or proximal >= _MAX_PROXIMAL or steps >= max_steps or indefinite:
             break
-        t = max(0.2 * t, 1e-9 * float(problem.C[rows].sum()) * (size if size > 0 else 1.0))
-    return coef, steps, indefinite, {**stats, "proximal": proximal}
+        lack = float(np.abs(missing).max(initial=0.0))
+        if lack > 0.05 * worst_lack:
+            # As small as digits allow: xi is a sum of terms up to size * sum|delta| / t.
+            t = max(0.1 * t, 1e-7 * size * float(np.abs(delta).sum()), 1e-300)
+        worst_lack = lack
+    return *best, steps, indefinite, {**stats, "proximal": proximal}
+
+
+def _gap(certificate: SVMPlusCertificate) -> float:
+    return abs(certificate.primal_objective - certificate.dual_objective)
+
+
+def _by_priv(problem: SVMPlusProblem, values: Vector) -> Vector:
+    """Values of the privileged rows, in the order of kernel_corr."""
+    rows = np.flatnonzero(problem.privileged)
+    out = np.zeros(problem.kernel_corr.n)
+    out[problem.priv[rows]] = values[rows]
+    return out
+
+
+def _features(kernel: KernelMatrix) -> tuple[NDArray[np.int64], Vector]:
+    """Independent rows p, and L (n, rank) with K = L L' and L[p] lower triangular."""
+    K = kernel.dense()
+    factor, pivots, rank, _ = la.lapack.dpstrf(K, lower=1)
+    order = pivots - 1
+    L = np.empty((kernel.n, rank))
+    L[order] = np.tril(factor)[:, :rank]
+    return order[:rank].astype(np.int64), L
