@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.linalg as la
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
@@ -172,11 +171,7 @@ class KernelMatrix:
         mean = K.mean(axis=0)
         K = K - mean - mean[:, None] + mean.mean()
         K[np.diag_indices_from(K)] += rounding
-        try:
-            la.cholesky(K, lower=True, overwrite_a=True, check_finite=False)
-        except la.LinAlgError:
-            return False
-        return True
+        return bool(core.is_positive_definite(K, n_threads(len(index) ** 2)))
 
     def dense(self) -> NDArray[np.float64]:
         """The whole matrix; for small problems and references."""

@@ -79,6 +79,7 @@ def wsvm_small(
     max_steps: int,
     polish_tol: float,
 ) -> tuple[int, float, int, bool]: ...
+def is_positive_definite(A: Any, threads: int) -> bool: ...
 def svmplus_solve(
     kernel: Kernel,
     kernel_corr: Kernel,

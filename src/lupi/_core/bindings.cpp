@@ -173,6 +173,19 @@ NB_MODULE(_core_ext, m) {
     load_pointer(lapack().dgemv, functions["dgemv"]);
   });
 
+  m.def("is_positive_definite",
+        [](Gram A, int threads) {
+          const i64 n = i64(A.shape(0));
+          expect_length(i64(A.shape(1)), n, "A");
+          return released([&](const Check& check) {
+            Pool pool(threads);
+            SymmetricFactor factor;
+            std::copy(A.data(), A.data() + n * n, factor.prepare(n));
+            return factor.factor(pool, check);
+          });
+        },
+        "A"_a.noconvert(), "threads"_a);
+
   nb::class_<PyPoints>(m, "Points")
       .def_prop_ro("n", [](const PyPoints& p) { return p.view.n; })
       .def_prop_ro("d", [](const PyPoints& p) { return p.view.d; });

@@ -164,12 +164,19 @@ struct RowLoops {
   void (*help)(PairArrays<S>& s, PairTeam<S>& team);
 };
 
+// Loops over the rows of a dense matrix in double.
+struct DenseLoops {
+  // y[j] -= sum_{r < m} x[r] rows[r * ld + j] for j < n.
+  void (*minus_rows)(const double* rows, i64 ld, const double* x, i64 m, double* y, i64 n);
+};
+
 struct AllLoops {
   Loops<float> f32;
   Loops<double> f64;
   RowLoops<float> rows_f32;
   RowLoops<double> rows_f64;
   RowLoops<q16> rows_q16;
+  DenseLoops dense;
 };
 const AllLoops& all_loops();
 
@@ -187,6 +194,8 @@ template <>
 inline const RowLoops<double>& row_loops<double>() { return all_loops().rows_f64; }
 template <>
 inline const RowLoops<q16>& row_loops<q16>() { return all_loops().rows_q16; }
+
+inline const DenseLoops& dense_loops() { return all_loops().dense; }
 
 const char* isa_name();
 

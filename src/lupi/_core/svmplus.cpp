@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
-#include <cstdlib>
 #include <limits>
 #include <memory>
 #include <numeric>
@@ -20,6 +18,8 @@ using Index = std::vector<i64>;
 // not the end. Where a pivot shows that a block is singular up to rounding, `singular_ridge`: rounding
 // in a factor of some hundred rows is about 1e-13, and solves must keep some digits.
 constexpr double first_ridge = 1e-13, singular_ridge = 1e-9, small_pivot = 1e-11;
+// A block that needs more is not positive semidefinite.
+constexpr double largest_ridge = 1e-4;
 // What is added to all values of a kernel (see NewtonSystem::factor) where its diagonal is smaller than
 // this, in units in which costs and margins are near 1.
 constexpr double least_added = 1e-3;
@@ -39,8 +39,6 @@ constexpr i64 small_problem = 128;
 constexpr double crowded = 0.7;
 // Whole kernel matrices are kept while both take at most this: forming them anew would cost more.
 constexpr double kept_bytes = 1e8;
-
-double dot(const Vec& x, const Vec& z) { return std::inner_product(x.begin(), x.end(), z.begin(), 0.0); }
 
 // A kernel times a factor: kept as a whole where that is small, else formed where it is wanted.
 class Values {
@@ -130,16 +128,19 @@ enum State : char { alpha_free = 1, beta_free = 2, at_cost = 4 };
 
 // The Newton system of the free variables with its two equality constraints.
 //
-// The variables are T: alpha = zeta (beta = 0), B: zeta (beta > 0), D: alpha where zeta is another
-// variable or fixed. B and D do not interact, so they are factored apart, and T by its Schur complement:
+// The variables are B: zeta (beta > 0), D: alpha where zeta is another variable or fixed, and T:
+// alpha = zeta (beta = 0). With Q = YKY, in this order, since B and D do not meet,
 //
 //     | S_BB    0     S_BT        |
-//     |  0     Q_DD   Q_DT        |        Q = YKY
+//     |  0     Q_DD   Q_DT        |
 //     | S_TB   Q_TD   Q_TT + S_TT |
 class NewtonSystem {
  public:
   Index T, B, D;      // local rows
-  Vec xT, xB, xD;     // right-hand side, then solution
+  Vec x;              // right-hand side, then solution: of B, D, T
+  double* xB() { return x.data(); }
+  double* xD() { return x.data() + B.size(); }
+  double* xT() { return x.data() + B.size() + D.size(); }
 
   bool is_for(const std::vector<char>& state) const { return valid_ && state == state_; }
   void forget() { valid_ = false; }
@@ -150,62 +151,66 @@ class NewtonSystem {
   // changes the objective by a constant, and it keeps the constraints' own 2 x 2 system well
   // conditioned where the kernels are singular.
   bool factor(const std::vector<char>& state, const Vec& K, double add_K, i64 m, const Vec& S,
-              double add_S, i64 mp, const Index& lp, const Vec& y, double ridge, const Check& check) {
+              double add_S, i64 mp, const Index& lp, const Vec& y, double ridge, Pool& pool,
+              const Check& check) {
     valid_ = false;
-    least_pivot_ = 1;
     state_ = state;
+    add_K_ = add_K, add_S_ = add_S;
     T.clear(), B.clear(), D.clear();
-    columns_T_.clear(), columns_B_.clear();
     for (i64 k = 0; k < m; ++k) {
       const char s = state[std::size_t(k)];
-      const i64 p = lp[std::size_t(k)];
-      if (p >= 0 && (s & beta_free)) B.push_back(k), columns_B_.push_back(p);
-      if (!(s & alpha_free)) continue;
-      if (p >= 0 && !(s & beta_free)) T.push_back(k), columns_T_.push_back(p);
-      else D.push_back(k);
+      const bool tied = lp[std::size_t(k)] >= 0 && !(s & beta_free);
+      if (s & beta_free) B.push_back(k);
+      if (s & alpha_free) (tied ? T : D).push_back(k);
     }
-    const auto nt = T.size(), nb = B.size(), nd = D.size();
-    HT_.resize(nt * nt), HB_.resize(nb * nb), HD_.resize(nd * nd);
-    XB_.resize(nt * nb), XD_.resize(nt * nd);
-    // Row-major upper triangles are LAPACK's lower ones; XB and XD have a column for each of T.
-    for (std::size_t i = 0; i < nb; ++i) {
-      const double* from = S.data() + columns_B_[i] * mp;
-      for (std::size_t j = i; j < nb; ++j) HB_[i * nb + j] = from[columns_B_[j]] + add_S;
+    const i64 nb = i64(B.size()), nd = i64(D.size()), nt = i64(T.size()), n = nb + nd + nt;
+    priv_.clear(), sign_.clear(), own_.clear();
+    for (const i64 k : B) priv_.push_back(lp[std::size_t(k)]);
+    for (const i64 k : T) priv_.push_back(lp[std::size_t(k)]);
+    for (const i64 k : D) own_.push_back(k), sign_.push_back(y[std::size_t(k)]);
+    for (const i64 k : T) own_.push_back(k), sign_.push_back(y[std::size_t(k)]);
+    double* H = factor_.prepare(n);
+    // Rows of B hold S against B and T, those of D hold Q against D and T, those of T both.
+    pool.run(n, [&](i64 begin, i64 end) {
+      for (i64 i = begin; i < end; ++i) {
+        double* row = H + i * n;
+        if (i < nb) {
+          const double* from = S.data() + priv_[std::size_t(i)] * mp;
+          for (i64 j = i; j < nb; ++j) row[j] = from[priv_[std::size_t(j)]] + add_S;
+          for (i64 j = nb; j < nb + nd; ++j) row[j] = 0;
+          for (i64 j = nb; j < nb + nt; ++j) row[nd + j] = from[priv_[std::size_t(j)]] + add_S;
+          continue;
+        }
+        const i64 r = i - nb;
+        const double* from = K.data() + own_[std::size_t(r)] * m;
+        const double sign = sign_[std::size_t(r)];
+        for (i64 j = r; j < nd + nt; ++j)
+          row[nb + j] = sign * sign_[std::size_t(j)] * (from[own_[std::size_t(j)]] + add_K);
+        if (r < nd) continue;
+        const double* corr = S.data() + priv_[std::size_t(i - nd)] * mp;
+        for (i64 j = i - nd; j < nb + nt; ++j) row[nd + j] += corr[priv_[std::size_t(j)]] + add_S;
+      }
+    });
+    diagonal_.resize(std::size_t(n));
+    const i64 ends[] = {0, nb, nb + nd, n};
+    for (int part = 0; part < 3; ++part) {
+      double largest = 0;
+      for (i64 i = ends[part]; i < ends[part + 1]; ++i) largest = std::max(largest, std::abs(H[i * n + i]));
+      const double least = largest > 0 ? 1e-12 * largest : 1.0;  // a zero row needs a pivot too
+      for (i64 i = ends[part]; i < ends[part + 1]; ++i) {
+        diagonal_[std::size_t(i)] = std::max(std::abs(H[i * n + i]), least);
+        H[i * n + i] += ridge * diagonal_[std::size_t(i)];
+      }
     }
-    for (std::size_t i = 0; i < nd; ++i) {
-      const double* from = K.data() + D[i] * m;
-      const double yi = y[std::size_t(D[i])];
-      for (std::size_t j = i; j < nd; ++j) HD_[i * nd + j] = yi * y[std::size_t(D[j])] * (from[D[j]] + add_K);
-    }
-    for (std::size_t i = 0; i < nt; ++i) {
-      const double *from_K = K.data() + T[i] * m, *from_S = S.data() + columns_T_[i] * mp;
-      const double yi = y[std::size_t(T[i])];
-      for (std::size_t j = i; j < nt; ++j)
-        HT_[i * nt + j] =
-            yi * y[std::size_t(T[j])] * (from_K[T[j]] + add_K) + (from_S[columns_T_[j]] + add_S);
-      for (std::size_t j = 0; j < nb; ++j) XB_[i * nb + j] = from_S[columns_B_[j]] + add_S;
-      for (std::size_t j = 0; j < nd; ++j)
-        XD_[i * nd + j] = yi * y[std::size_t(D[j])] * (from_K[D[j]] + add_K);
-    }
-    add_ridge(HB_, nb, ridge, diagonal_B_);
-    add_ridge(HD_, nd, ridge, diagonal_D_);
-    add_ridge(HT_, nt, ridge, diagonal_T_);
-    if (!factored(HB_, nb, diagonal_B_, check) || !factored(HD_, nd, diagonal_D_, check)) return false;
-    check();
-    eliminate(HB_, nb, XB_, nt);
-    check();
-    eliminate(HD_, nd, XD_, nt);
-    if (!factored(HT_, nt, diagonal_T_, check)) return false;
+    if (!factor_.factor(pool, check, nb, nb, nb + nd)) return false;
 
-    // The constraints: y'alpha (rows of T and D), sum of delta (rows of T and B); their solutions.
-    yT_.resize(nt), yD_.resize(nd);
-    for (std::size_t i = 0; i < nt; ++i) yT_[i] = y[std::size_t(T[i])];
-    for (std::size_t i = 0; i < nd; ++i) yD_[i] = y[std::size_t(D[i])];
+    // The constraints: y'alpha (D and T), sum of delta (B and T); later their solutions.
+    first_.assign(std::size_t(n), 0.0), second_.assign(std::size_t(n), 1.0);
+    for (i64 j = 0; j < nd + nt; ++j) first_[std::size_t(nb + j)] = sign_[std::size_t(j)];
+    for (i64 j = nb; j < nb + nd; ++j) second_[std::size_t(j)] = 0;
     bool both = false;
-    for (double yi : yT_) both = both || yi != yT_[0];
-    rank_ = both || (nt > 0) + (nb > 0) + (nd > 0) >= 2 ? 2 : nt + nb + nd > 0 ? 1 : 0;
-    first_ = {yT_, Vec(nb, 0.0), yD_};
-    second_ = {Vec(nt, 1.0), Vec(nb, 1.0), Vec(nd, 0.0)};
+    for (i64 j = nd; j < nd + nt; ++j) both = both || sign_[std::size_t(j)] != sign_[std::size_t(nd)];
+    rank_ = both || (nt > 0) + (nb > 0) + (nd > 0) >= 2 ? 2 : n > 0 ? 1 : 0;
     constraints_solved_ = false;
     return valid_ = true;
   }
@@ -214,129 +219,65 @@ class NewtonSystem {
   // (u1, u2): the multipliers.
   void minimise(double r1, double r2, double* u1, double* u2) {
     if (constraints_solved_) {
-      solve({&xT}, {&xB}, {&xD});
+      factor_.solve({x.data()});
     } else {  // with the constraints' own right-hand sides: one pass over the factor for three
-      solve({&xT, &first_.T, &second_.T}, {&xB, &first_.B, &second_.B}, {&xD, &first_.D, &second_.D});
-      constraints_.m11 = dot(yT_, first_.T) + dot(yD_, first_.D);
-      constraints_.m12 = dot(yT_, second_.T) + dot(yD_, second_.D);
-      constraints_.m22 = sum(second_.T) + sum(second_.B);
+      factor_.solve({x.data(), first_.data(), second_.data()});
+      constraints_.m11 = alpha_sum(first_);
+      constraints_.m12 = alpha_sum(second_);
+      constraints_.m22 = delta_sum(second_);
       constraints_solved_ = true;
     }
-    constraints_.s1 = dot(yT_, xT) + dot(yD_, xD) - r1;
-    constraints_.s2 = sum(xT) + sum(xB) - r2;
+    constraints_.s1 = alpha_sum(x) - r1;
+    constraints_.s2 = delta_sum(x) - r2;
     constraints_.solve();
-    *u1 = constraints_.u1, *u2 = constraints_.u2;
-    for (std::size_t i = 0; i < xT.size(); ++i) xT[i] -= *u1 * first_.T[i] + *u2 * second_.T[i];
-    for (std::size_t i = 0; i < xB.size(); ++i) xB[i] -= *u1 * first_.B[i] + *u2 * second_.B[i];
-    for (std::size_t i = 0; i < xD.size(); ++i) xD[i] -= *u1 * first_.D[i] + *u2 * second_.D[i];
+    for (std::size_t i = 0; i < x.size(); ++i)
+      x[i] -= constraints_.u1 * first_[i] + constraints_.u2 * second_[i];
+    // What add_K and add_S make of the gradient, on the constraints.
+    *u1 = constraints_.u1 + add_K_ * r1;
+    *u2 = constraints_.u2 + add_S_ * r2;
   }
 
   // How many of the two constraints the free variables can tell apart.
   int rank() const { return rank_; }
   // The smallest pivot over the diagonal it came from.
-  double least_pivot() const { return least_pivot_; }
+  double least_pivot() const {
+    double least = 1;
+    for (i64 i = 0; i < factor_.size(); ++i)
+      least = std::min(least, factor_.pivot(i) * factor_.pivot(i) / diagonal_[std::size_t(i)]);
+    return least;
+  }
 
  private:
-  struct Parts {
-    Vec T, B, D;
-  };
-  static double sum(const Vec& x) { return std::accumulate(x.begin(), x.end(), 0.0); }
-
-  using Several = std::vector<Vec*>;
-
-  void solve(const Several& T, const Several& B, const Several& D) {
-    const i64 nt = i64(T[0]->size()), nb = i64(B[0]->size()), nd = i64(D[0]->size()), k = i64(T.size());
-    Vec &t = gathered_.T, &b = gathered_.B, &d = gathered_.D;
-    gather(T, t), gather(B, b), gather(D, d);
-    triangular('N', HB_, nb, k, b);
-    triangular('N', HD_, nd, k, d);
-    multiply('T', XB_, nb, nt, k, b, t);
-    multiply('T', XD_, nd, nt, k, d, t);
-    triangular('N', HT_, nt, k, t);
-    triangular('T', HT_, nt, k, t);
-    multiply('N', XB_, nb, nt, k, t, b);
-    multiply('N', XD_, nd, nt, k, t, d);
-    triangular('T', HB_, nb, k, b);
-    triangular('T', HD_, nd, k, d);
-    scatter(t, T), scatter(b, B), scatter(d, D);
+  double alpha_sum(const Vec& v) const {
+    double sum = 0;
+    for (std::size_t j = 0; j < sign_.size(); ++j) sum += sign_[j] * v[B.size() + j];
+    return sum;
   }
-  static void gather(const Several& from, Vec& to) {
-    to.clear();
-    for (const Vec* v : from) to.insert(to.end(), v->begin(), v->end());
-  }
-  static void scatter(const Vec& from, const Several& to) {
-    auto at = from.begin();
-    for (Vec* v : to) {
-      std::copy(at, at + std::ptrdiff_t(v->size()), v->begin());
-      at += std::ptrdiff_t(v->size());
-    }
-  }
-  static void add_ridge(Vec& H, std::size_t n, double ridge, Vec& diagonal) {
-    double largest = 0;
-    for (std::size_t i = 0; i < n; ++i) largest = std::max(largest, std::abs(H[i * n + i]));
-    const double least = largest > 0 ? 1e-12 * largest : 1.0;  // a zero row needs a pivot too
-    diagonal.resize(n);
-    for (std::size_t i = 0; i < n; ++i) {
-      diagonal[i] = std::max(std::abs(H[i * n + i]), least);
-      H[i * n + i] += ridge * diagonal[i];
-    }
-  }
-  bool factored(Vec& H, std::size_t n, const Vec& diagonal, const Check& check) {
-    if (!cholesky(H.data(), i64(n), check)) return false;
-    for (std::size_t i = 0; i < n; ++i)
-      least_pivot_ = std::min(least_pivot_, H[i * n + i] * H[i * n + i] / diagonal[i]);
-    return true;
-  }
-  // X <- L^{-1} X, HT <- HT - X'X, for a factor L of order n and X with nt columns.
-  void eliminate(Vec& L, std::size_t n, Vec& X, std::size_t nt) {
-    if (n == 0 || nt == 0) return;
-    char left = 'L', lower = 'L', plain = 'N', trans = 'T';
-    int ni = int(n), ti = int(nt);
-    double one = 1, minus = -1;
-    lapack().dtrsm(&left, &lower, &plain, &plain, &ni, &ti, &one, L.data(), &ni, X.data(), &ni);
-    lapack().dsyrk(&lower, &trans, &ti, &ni, &minus, X.data(), &ni, &one, HT_.data(), &ti);
-  }
-  // x (k columns of length n) <- L^{-1} x, or with 'T' L'^{-1} x.
-  static void triangular(char how, Vec& L, i64 n, i64 k, Vec& x) {
-    if (n == 0) return;
-    char left = 'L', lower = 'L', plain = 'N';
-    int ni = int(n), ki = int(k), one = 1;
-    double unit = 1;
-    if (k == 1)
-      lapack().dtrsv(&lower, &how, &plain, &ni, L.data(), &ni, x.data(), &one);
-    else
-      lapack().dtrsm(&left, &lower, &how, &plain, &ni, &ki, &unit, L.data(), &ni, x.data(), &ni);
-  }
-  // to <- to - X from, or with 'T' to - X' from; X has n rows and nt columns.
-  static void multiply(char how, Vec& X, i64 n, i64 nt, i64 k, Vec& from, Vec& to) {
-    if (n == 0 || nt == 0) return;
-    char plain = 'N';
-    int ni = int(n), ti = int(nt), ki = int(k), one = 1;
-    int rows = how == 'T' ? ti : ni, inner = how == 'T' ? ni : ti;
-    double minus = -1, plus = 1;
-    if (k == 1)
-      lapack().dgemv(&how, &ni, &ti, &minus, X.data(), &ni, from.data(), &one, &plus, to.data(), &one);
-    else
-      lapack().dgemm(&how, &plain, &rows, &ki, &inner, &minus, X.data(), &ni, from.data(), &inner,
-                     &plus, to.data(), &rows);
+  double delta_sum(const Vec& v) const {
+    const auto middle = v.begin() + std::ptrdiff_t(B.size());
+    return std::accumulate(v.begin(), middle, 0.0) +
+           std::accumulate(middle + std::ptrdiff_t(D.size()), v.end(), 0.0);
   }
 
   bool valid_ = false, constraints_solved_ = false;
   std::vector<char> state_;
-  Index columns_T_, columns_B_;
-  Vec HB_, HD_, HT_, XB_, XD_, yT_, yD_, diagonal_B_, diagonal_D_, diagonal_T_;
+  Index priv_, own_;  // columns of S of B and T, of K of D and T
+  Vec sign_;          // labels of D and T
+  SymmetricFactor factor_;
+  Vec diagonal_, first_, second_;
   int rank_ = 0;
-  double least_pivot_ = 1;
-  Parts first_, second_, gathered_;
+  double add_K_ = 0, add_S_ = 0;
   Constraints constraints_;
 };
 
-enum class Outcome { solved, stuck, out_of_steps, indefinite };
+enum class Outcome { solved, stuck, out_of_steps };
 
 // The problem on the rows of a working set, everything outside fixed. A point is kept by alpha and
 // delta = zeta - C: where the correction is small against C, so is delta, and S delta is exact.
 class Restricted {
  public:
+  explicit Restricted(Pool& pool) : pool_(pool) {}
+
   i64 m = 0, mp = 0;
   Index row, lp, prow;   // rows of the problem; local privileged index; its privileged rows
   Vec K, S, y, C;
@@ -347,6 +288,7 @@ class Restricted {
   Vec alpha, delta;         // (m); delta of meaning for privileged rows only
   double b = 0, b_corr = 0;
   i64 iterations = 0, cautious = 0;
+  bool indefinite = false;  // a kernel block that is not positive semidefinite was met
 
   bool privileged(i64 k) const { return lp[std::size_t(k)] >= 0; }
   void changed_rows();
@@ -384,6 +326,7 @@ class Restricted {
   double objective() const;
   double slope_along(const Vec& change_alpha, const Vec& change_delta) const;
 
+  Pool& pool_;
   NewtonSystem system_;
   double ridge_ = first_ridge;
   double add_K_ = 1, add_S_ = 1;  // see NewtonSystem::factor
@@ -461,21 +404,24 @@ void Restricted::recompute() {
 
 // (da_, dd_): the step to the minimiser over the free variables, up to the ridge; the offsets move
 // along. `balance`: onto the constraints, else parallel to them. `keep_digits`: a ridge with which
-// singular blocks still leave digits in the step. False where the kernels are indefinite.
+// singular blocks still leave digits in the step, and where the kernels are indefinite one that makes up
+// for it. False where there is no such step.
 bool Restricted::step(bool balance, bool keep_digits, const Check& check) {
   while (!system_.is_for(state)) {
-    const bool regular = system_.factor(state, K, add_K_, m, S, add_S_, mp, lp, y, ridge_, check);
+    const bool regular = system_.factor(state, K, add_K_, m, S, add_S_, mp, lp, y, ridge_, pool_, check);
     if (!regular) {
       ridge_ *= 10;
-      if (ridge_ > 1e-4) return false;
+      if (ridge_ <= largest_ridge) continue;
+      indefinite = true;
+      if (!keep_digits || ridge_ > 1e6) return false;
     } else if (keep_digits && ridge_ < singular_ridge && system_.least_pivot() < small_pivot) {
       ridge_ = singular_ridge;
       system_.forget();
     }
   }
   const Index &T = system_.T, &B = system_.B, &D = system_.D;
-  Vec &xT = system_.xT, &xB = system_.xB, &xD = system_.xD;
-  xT.resize(T.size()), xB.resize(B.size()), xD.resize(D.size());
+  system_.x.resize(T.size() + B.size() + D.size());
+  double *xT = system_.xT(), *xB = system_.xB(), *xD = system_.xD();
   for (std::size_t r = 0; r < T.size(); ++r) xT[r] = -alpha_gradient(T[r]);
   for (std::size_t r = 0; r < B.size(); ++r) xB[r] = -beta_gradient(B[r]);
   for (std::size_t r = 0; r < D.size(); ++r) xD[r] = slack(D[r]) - alpha_gradient(D[r]);
@@ -598,7 +544,7 @@ Outcome Restricted::exchange(double eps, double eps_most, i64 limit, const Check
     check();
     if (iterations >= limit) return Outcome::out_of_steps;
     ++iterations;
-    if (!step(true, false, check)) return Outcome::indefinite;
+    if (!step(true, false, check)) return Outcome::stuck;
     double largest = 0;
     for (i64 k = 0; k < m; ++k) {
       const auto s = std::size_t(k);
@@ -821,7 +767,7 @@ Outcome Restricted::minimise_face(double eps, i64 limit, const Check& check) {
     if (iterations >= limit) return Outcome::out_of_steps;
     ++iterations;
     ++cautious;
-    if (!step(false, true, check)) return Outcome::indefinite;
+    if (!step(false, true, check)) return Outcome::solved;
     if (free_residual() <= std::max(eps, 2 * rounding()) || steps > max_conjugate) {
       if (exact || steps > max_conjugate) return Outcome::solved;
       rebalance();
@@ -864,8 +810,7 @@ Outcome Restricted::minimise_face(double eps, i64 limit, const Check& check) {
     product(pa, pd);
     bool blocked;
     const double t = move(pa, pd, slope, std::numeric_limits<double>::infinity(), &blocked);
-    if (getenv("DBG")) fprintf(stderr, "  face it %ld t %g slope %g decr %g blocked %d imb %g rank %d ridge %g piv %g res %g nT %zu nB %zu nD %zu\n", (long)iterations, t, slope, decrease_, blocked, imbalance(), system_.rank(), ridge_, system_.least_pivot(), free_residual(), system_.T.size(), system_.B.size(), system_.D.size());
-    if (!std::isfinite(t)) return Outcome::indefinite;  // convex problems are bounded
+    if (!std::isfinite(t)) return Outcome::solved;  // no bound ahead: the slope was rounding
     ++steps;
     exact = false;
     if (blocked) pa.clear(), steps = 0;
@@ -948,7 +893,6 @@ Outcome Restricted::descend(double eps, i64 limit, const Check& check) {
   }
   rebalance();
   recompute();
-  if (getenv("DBG")) fprintf(stderr, "start imb %g\n", imbalance());
   int idle = 0;
   std::vector<std::pair<double, i64>> entering;
   Vec to_alpha(alpha.size()), to_delta(alpha.size());
@@ -976,7 +920,6 @@ Outcome Restricted::descend(double eps, i64 limit, const Check& check) {
     }
     worst.judge();
     idle = lower ? 0 : idle + 1;
-    if (getenv("DBG")) fprintf(stderr, "worst %g idle %d eps %g rounding %g imb %g obj %.17g\n", worst.violation, idle, eps, rounding(), imbalance(), objective());
     if (worst.violation <= std::max(eps, 2 * rounding()) || idle > max_idle) {
       worst.offsets(&b, &b_corr);
       return Outcome::solved;
@@ -1019,10 +962,9 @@ Outcome Restricted::descend(double eps, i64 limit, const Check& check) {
     }
     product(to_alpha, to_delta);
     bool blocked;
-    if (getenv("DBG")) fprintf(stderr, "   relation\n");
     const double t = move(to_alpha, to_delta, slope_along(to_alpha, to_delta),
                           std::numeric_limits<double>::infinity(), &blocked);
-    if (!std::isfinite(t)) return Outcome::indefinite;
+    if (!std::isfinite(t)) return Outcome::solved;
   }
 }
 
@@ -1035,7 +977,8 @@ Outcome Restricted::solve(double eps, double eps_most, i64 limit, const Check& c
     outcome = exchange(eps, eps_most, limit, check);
   }
   if (outcome == Outcome::solved) return outcome;
-  if (outcome != Outcome::stuck || !repair()) {
+  // Where a kernel is indefinite the last exchange says nothing.
+  if (outcome != Outcome::stuck || indefinite || !repair()) {
     alpha = start_alpha;
     delta = start_delta;
   }
@@ -1135,8 +1078,9 @@ SvmPlusResult svmplus_solve(const SvmPlusData& data, double* alpha, double* zeta
   const bool keep = squares <= std::min(kept_bytes, 0.5 * options.memory);
   const Values K(*data.K, scale, keep && !data.K->is_gram(), pool, check);
   const Values S(*data.K_corr, scale * data.inverse_reg, keep, pool, check);
-  // Blocks of both kernels and at worst two factors: 32 bytes for each pair of rows of a set.
-  const i64 most_rows = std::max<i64>(8, i64(std::sqrt((options.memory - (keep ? squares : 0)) / 32)));
+  // Blocks of both kernels, and a factor with at worst two variables of each row: 48 bytes for each pair
+  // of rows of a set.
+  const i64 most_rows = std::max<i64>(8, i64(std::sqrt((options.memory - (keep ? squares : 0)) / 48)));
 
   // xi at zeta = 0, without b_corr.
   Index all_priv;
@@ -1150,7 +1094,8 @@ SvmPlusResult svmplus_solve(const SvmPlusData& data, double* alpha, double* zeta
   double magnitude = 1;
   for (double x : xi0) magnitude = std::max(magnitude, std::abs(x));
   // Small problems are solved as far as numbers go; it costs a step or two.
-  const double most = 0.25 * options.tol, eps = n <= 2000 ? std::min(most, 1e-9) : most;
+  const double aim = 0.25 * options.tol, eps = n <= 2000 ? std::min(aim, 1e-9) : aim;
+  const double most = n <= 2000 ? std::min(aim, 1e-7) : aim;
   // S zeta - S C loses digits where S C is large; with kept matrices S delta is formed as it stands.
   const double rounding = 4e-16 * magnitude;
   const bool direct = S.kept() && rounding > 0.1 * eps;
@@ -1202,7 +1147,7 @@ SvmPlusResult svmplus_solve(const SvmPlusData& data, double* alpha, double* zeta
   for (i64 i : present)
     if (data.priv[i] >= 0) delta[i] = -C[std::size_t(i)];
 
-  Restricted set;
+  Restricted set(pool);
   Vec f, xi, a, z;
   Index support, support_priv;
   std::vector<std::pair<double, i64>> violators;
@@ -1294,7 +1239,7 @@ SvmPlusResult svmplus_solve(const SvmPlusData& data, double* alpha, double* zeta
     result.rows = set.m;
     result.b = set.b;
     result.b_corr = set.b_corr;
-    result.indefinite = outcome == Outcome::indefinite;
+    result.indefinite = set.indefinite;
 
     // The conditions of all rows.
     support.clear(), support_priv.clear(), a.clear(), z.clear();
@@ -1344,7 +1289,7 @@ SvmPlusResult svmplus_solve(const SvmPlusData& data, double* alpha, double* zeta
       }
       report({result.rounds, result.iterations, set.m, free, scale * objective, result.violation});
     }
-    if (violators.empty() || outcome == Outcome::out_of_steps || result.indefinite) break;
+    if (violators.empty() || outcome == Outcome::out_of_steps) break;
     check();
 
     // The worst violators enter; rows that carry nothing leave while there are too many of them.
@@ -1377,7 +1322,7 @@ SvmPlusResult svmplus_solve(const SvmPlusData& data, double* alpha, double* zeta
     }
     for (i64 r = 0; r < enter; ++r) next.push_back(violators[std::size_t(r)].second);
     W.swap(next);
-    if (result.rounds > 10'000) break;
+    if (result.rounds > (set.indefinite ? 100 : 10'000)) break;
   }
   settle(data, C, alpha, zeta, delta);
   for (i64 i = 0; i < n; ++i) {

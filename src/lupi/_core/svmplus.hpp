@@ -16,7 +16,8 @@
 //
 // (for the others: the conditions of the weighted SVM with xi_i = 0). Rows with C_i = 0 are absent.
 #pragma once
-#include "active_set.hpp"
+#include "dense.hpp"
+#include "kernel.hpp"
 
 namespace lupi {
 

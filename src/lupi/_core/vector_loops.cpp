@@ -635,6 +635,29 @@ void pairs(PairArrays<S>& s, double eps, i64 max_steps, PairTeam<S>* team) {
   }
 }
 
+// ---------------------------------------------------------------------------------------------
+// Dense rows.
+
+// Four rows at a time over vectors of y that stay in registers.
+void minus_rows(const double* __restrict rows, i64 ld, const double* __restrict x, i64 m,
+                double* __restrict y, i64 n) {
+  constexpr int L = lanes<double>;
+  i64 r = 0;
+  for (; r + 4 <= m; r += 4) {
+    const double *p0 = rows + r * ld, *p1 = p0 + ld, *p2 = p1 + ld, *p3 = p2 + ld;
+    const double x0 = x[r], x1 = x[r + 1], x2 = x[r + 2], x3 = x[r + 3];
+    i64 j = 0;
+    for (; j + L <= n; j += L)
+      store<double>(y + j, load<double>(y + j) - (x0 * load<double>(p0 + j) + x1 * load<double>(p1 + j)) -
+                               (x2 * load<double>(p2 + j) + x3 * load<double>(p3 + j)));
+    for (; j < n; ++j) y[j] = y[j] - (x0 * p0[j] + x1 * p1[j]) - (x2 * p2[j] + x3 * p3[j]);
+  }
+  for (; r < m; ++r) {
+    const double* p = rows + r * ld;
+    for (i64 j = 0; j < n; ++j) y[j] -= x[r] * p[j];
+  }
+}
+
 template <class R>
 constexpr Loops<R> table() {
   return {lanes<R>,   width<R>,       dots<R>,         sparse_dots<R>,
@@ -649,7 +672,7 @@ constexpr RowLoops<S> row_table() {
 
 extern const AllLoops loops;
 const AllLoops loops = {table<float>(), table<double>(), row_table<float>(), row_table<double>(),
-                        row_table<q16>()};
+                        row_table<q16>(),  {minus_rows}};
 
 }  // namespace LUPI_ISA
 }  // namespace lupi
