@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..kernels import NAMES, KernelMatrix, KernelSpec, given_matrix, scale_gamma
 from ..solution import Solution
+from ._export import to_sklearn
 
 Array = NDArray[Any]
 
@@ -185,16 +187,83 @@ def expansion(
     return spec.expand(basis, coef, X).T
 
 
+# ---- Fitted state: a model read from disk may be corrupt, and its arrays go to compiled code. ----
+
+
+def altered(model: Any) -> ValueError:
+    """The error for a fitted model whose arrays or settings do not belong together."""
+    return ValueError(
+        f"The internal representation of {type(model).__name__} was altered: the fitted arrays and "
+        "parameters do not agree in shape, type or range. Fit the model again."
+    )
+
+
+def sound_vector(values: Any, length: int) -> bool:
+    """Whether this is a float64 vector of finite numbers."""
+    return (
+        isinstance(values, np.ndarray)
+        and values.dtype == np.float64
+        and values.shape == (length,)
+        and bool(np.isfinite(values).all())
+    )
+
+
+def sound_coefficients(coef: Any, n_pairs: int, n_rows: int) -> bool:
+    """Whether this is a float64 matrix of finite numbers, one row per binary problem."""
+    return (
+        isinstance(coef, np.ndarray)
+        and coef.dtype == np.float64
+        and coef.shape == (n_pairs, n_rows)
+        and bool(np.isfinite(coef).all())
+    )
+
+
+def sound_rows(rows: Any, n: int) -> bool:
+    """Whether this is a vector of row numbers below n."""
+    return (
+        isinstance(rows, np.ndarray)
+        and rows.dtype.kind == "i"
+        and rows.ndim == 1
+        and bool(((rows >= 0) & (rows < n)).all())
+    )
+
+
+def sound_names(names: Any, n: Any) -> bool:
+    """Whether these are n column names."""
+    return (
+        isinstance(names, np.ndarray)
+        and names.shape == (n,)
+        and all(isinstance(name, str) for name in names)
+    )
+
+
+def sound_kernel(kernel: Any, gamma: Any, degree: Any, coef0: Any) -> bool:
+    """Whether these are parameters of a kernel, the width already a number."""
+    if callable(kernel):
+        return True
+    return (
+        isinstance(kernel, str)
+        and kernel in NAMES
+        and isinstance(gamma, Real)
+        and 0 <= float(gamma) < math.inf
+        and isinstance(degree, Integral)
+        and 0 <= int(degree) < 2**31
+        and isinstance(coef0, Real)
+        and math.isfinite(coef0)
+    )
+
+
 def sound_basis(basis: Any, n_rows: int, n_features: int) -> tuple[bool, Any]:
     """Whether rows kept from training still have their shape and type; and the rows, contiguous."""
     sound = basis.shape == (n_rows, n_features) and basis.dtype in (np.float64, np.float32)
     if sp.issparse(basis):
         basis = sp.csr_array(basis)
         basis.check_format()
+        sound = sound and bool(np.isfinite(basis.data).all())
         return sound, sp.csr_array(
             (np.ascontiguousarray(basis.data), basis.indices, basis.indptr), basis.shape
         )
-    return sound, np.ascontiguousarray(basis)
+    return sound and bool(np.isfinite(basis).all()), np.ascontiguousarray(basis)
 
 
 _PRIVATE_STATE = ("_coef", "_gamma", "_coef_corr", "_gamma_priv", "_rows_priv", "_columns_priv")
@@ -309,6 +378,8 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
             return
         for i, j in combinations(range(len(self.classes_)), 2):
             rows = np.flatnonzero((label == i) | (label == j))
+            if self.verbose:
+                print(f"[lupi] class {self.classes_[i]} against class {self.classes_[j]}:")
             yield i, j, rows, np.where(label[rows] == i, 1.0, -1.0)
 
     def _warn_unless_converged(self, solutions: list[Solution]) -> None:
@@ -401,13 +472,15 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
         if self.kernel != "linear":
             raise AttributeError("coef_ is only available when using a linear kernel")
         check_is_fitted(self)
-        return np.asarray(self._coef @ self.support_vectors_)
+        coef, basis = self._checked_state()
+        return np.asarray(coef @ basis)
 
     # ---- predict ------------------------------------------------------------------------------
 
     def _expansions(self, X: Any) -> NDArray[np.float64]:
         """Decision values of every binary problem, shape (n_rows, n_pairs)."""
         check_is_fitted(self)
+        coef, basis = self._checked_state()
         X = validate_data(
             self,
             X,
@@ -417,12 +490,6 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
             accept_large_sparse=True,
             reset=False,
         )
-        coef, basis = self._checked_state()
-        if self.kernel == "precomputed" and X.shape[1] != self.shape_fit_[0]:
-            raise ValueError(
-                f"X must have one column per training row with kernel='precomputed': expected "
-                f"{self.shape_fit_[0]} columns, got {X.shape[1]}."
-            )
         values = expansion(
             self.kernel,
             self._kernel_spec(),
@@ -435,29 +502,34 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
         return values + self.intercept_
 
     def _checked_state(self) -> tuple[NDArray[np.float64], Any]:
-        """The fitted arrays, after a look at them: a model read from disk may be corrupt."""
+        """The coefficients and rows of the expansion, after a look at all fitted state."""
         try:
-            coef, support = self._coef, np.asarray(self.support_)
+            coef, support, basis = self._coef, self.support_, self.support_vectors_
+            classes, names = self.classes_, getattr(self, "feature_names_in_", None)
+            width: Any = self.n_features_in_
+            k = len(classes)
+            n_pairs = k * (k - 1) // 2
             sound = (
-                isinstance(coef, np.ndarray)
-                and coef.dtype == np.float64
-                and coef.shape == (len(self.intercept_), len(support))
-                and bool(np.isfinite(coef).all())
-                and support.dtype.kind == "i"
+                isinstance(classes, np.ndarray)
+                and classes.ndim == 1
+                and k >= 2
+                and isinstance(width, Integral)
+                and isinstance(self.shape_fit_, tuple)
+                and sound_rows(support, self.shape_fit_[0])
+                and sound_vector(self.intercept_, n_pairs)
+                and sound_coefficients(coef, n_pairs, len(support))
+                and sound_kernel(self.kernel, self._gamma, self.degree, self.coef0)
+                and (names is None or sound_names(names, width))
             )
-            basis: Any = self.support_vectors_
             if self.kernel == "precomputed":
-                sound = sound and bool(((support >= 0) & (support < self.shape_fit_[0])).all())
+                sound = sound and width == self.shape_fit_[0]
             else:
-                good, basis = sound_basis(basis, len(support), self.n_features_in_)
+                good, basis = sound_basis(basis, len(support), width)
                 sound = sound and good
         except (AttributeError, TypeError, ValueError, IndexError):
             sound = False
         if not sound:
-            raise ValueError(
-                f"The internal representation of {type(self).__name__} was altered: the fitted "
-                "arrays do not agree in shape or type. Fit the model again."
-            )
+            raise altered(self)
         return np.ascontiguousarray(coef), basis
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
@@ -505,6 +577,29 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
             votes[:, i] += first
             votes[:, j] += ~first
         return self.classes_[votes.argmax(axis=1)]
+
+    def to_sklearn(self) -> Any:
+        """Convert to one of scikit-learn's own classifiers, already fitted.
+
+        For tools that know scikit-learn's classes only, and for machines without lupi.
+
+        Returns
+        -------
+        sklearn.svm.SVC or sklearn.svm.LinearSVC
+            ``LinearSVC`` for the linear kernel with two classes, ``SVC`` otherwise; the same
+            decision function up to rounding, the same labels (where f(x) is exactly 0, ``SVC``
+            takes ``classes_[1]``), the same shape of decision values. What only lupi knows (the
+            certificate, the correcting function) stays behind. Its parameters are these, with the
+            width of the kernel as a number.
+
+        Notes
+        -----
+        An ``SVC`` fitted on sparse rows takes dense and sparse ones; fitted on dense rows, dense
+        ones only. With a callable kernel its ``support_`` counts the support vectors instead of the
+        training rows. A model without support vectors gets one of coefficient zero.
+        """
+        check_is_fitted(self)
+        return to_sklearn(self)
 
     def _votes(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Votes of the pairs, ties broken by the sum of the decision values.
