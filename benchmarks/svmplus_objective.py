@@ -63,7 +63,9 @@ def poetic_digits(folder, n, C, correction_reg, **settings):
     X = np.ascontiguousarray(X[rows] / 255.0)
     X_priv = np.ascontiguousarray(X_priv[rows] / X_priv.max(axis=0))
     width = {"gamma": 1.0 / (X.shape[1] * X.var()), "gamma_priv": 1.0 / (21 * X_priv.var())}
-    return Problem(X, X_priv, np.sign(y[rows]), C, correction_reg, **{**width, **settings})
+    return Problem(
+        X, X_priv, np.where(y[rows] == 8, 1.0, -1.0), C, correction_reg, **{**width, **settings}
+    )
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,6 +22,15 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ..kernels import NAMES, KernelMatrix, KernelSpec, given_matrix, scale_gamma
 from ..solution import Solution
 from ._export import to_sklearn
+from ._state import (
+    altered,
+    sound_basis,
+    sound_coefficients,
+    sound_kernel,
+    sound_names,
+    sound_rows,
+    sound_vector,
+)
 
 Array = NDArray[Any]
 
@@ -174,6 +182,8 @@ def expansion(
     """
     if isinstance(kernel, str) and kernel == "precomputed":
         return np.asarray(X[:, columns].astype(np.float64, copy=False) @ coef.T)
+    if basis.shape[0] == 0:
+        return np.zeros((X.shape[0], len(coef)))
     if callable(kernel):
         K = np.asarray(kernel(X, basis), dtype=np.float64)
         if K.shape != (X.shape[0], basis.shape[0]):
@@ -185,85 +195,6 @@ def expansion(
     if kernel == "linear":
         return np.asarray(X @ np.asarray(coef @ basis).T, dtype=np.float64)
     return spec.expand(basis, coef, X).T
-
-
-# ---- Fitted state: a model read from disk may be corrupt, and its arrays go to compiled code. ----
-
-
-def altered(model: Any) -> ValueError:
-    """The error for a fitted model whose arrays or settings do not belong together."""
-    return ValueError(
-        f"The internal representation of {type(model).__name__} was altered: the fitted arrays and "
-        "parameters do not agree in shape, type or range. Fit the model again."
-    )
-
-
-def sound_vector(values: Any, length: int) -> bool:
-    """Whether this is a float64 vector of finite numbers."""
-    return (
-        isinstance(values, np.ndarray)
-        and values.dtype == np.float64
-        and values.shape == (length,)
-        and bool(np.isfinite(values).all())
-    )
-
-
-def sound_coefficients(coef: Any, n_pairs: int, n_rows: int) -> bool:
-    """Whether this is a float64 matrix of finite numbers, one row per binary problem."""
-    return (
-        isinstance(coef, np.ndarray)
-        and coef.dtype == np.float64
-        and coef.shape == (n_pairs, n_rows)
-        and bool(np.isfinite(coef).all())
-    )
-
-
-def sound_rows(rows: Any, n: int) -> bool:
-    """Whether this is a vector of row numbers below n."""
-    return (
-        isinstance(rows, np.ndarray)
-        and rows.dtype.kind == "i"
-        and rows.ndim == 1
-        and bool(((rows >= 0) & (rows < n)).all())
-    )
-
-
-def sound_names(names: Any, n: Any) -> bool:
-    """Whether these are n column names."""
-    return (
-        isinstance(names, np.ndarray)
-        and names.shape == (n,)
-        and all(isinstance(name, str) for name in names)
-    )
-
-
-def sound_kernel(kernel: Any, gamma: Any, degree: Any, coef0: Any) -> bool:
-    """Whether these are parameters of a kernel, the width already a number."""
-    if callable(kernel):
-        return True
-    return (
-        isinstance(kernel, str)
-        and kernel in NAMES
-        and isinstance(gamma, Real)
-        and 0 <= float(gamma) < math.inf
-        and isinstance(degree, Integral)
-        and 0 <= int(degree) < 2**31
-        and isinstance(coef0, Real)
-        and math.isfinite(coef0)
-    )
-
-
-def sound_basis(basis: Any, n_rows: int, n_features: int) -> tuple[bool, Any]:
-    """Whether rows kept from training still have their shape and type; and the rows, contiguous."""
-    sound = basis.shape == (n_rows, n_features) and basis.dtype in (np.float64, np.float32)
-    if sp.issparse(basis):
-        basis = sp.csr_array(basis)
-        basis.check_format()
-        sound = sound and bool(np.isfinite(basis.data).all())
-        return sound, sp.csr_array(
-            (np.ascontiguousarray(basis.data), basis.indices, basis.indptr), basis.shape
-        )
-    return sound and bool(np.isfinite(basis).all()), np.ascontiguousarray(basis)
 
 
 _PRIVATE_STATE = ("_coef", "_gamma", "_coef_corr", "_gamma_priv", "_rows_priv", "_columns_priv")

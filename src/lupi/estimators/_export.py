@@ -8,15 +8,29 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.svm import SVC, LinearSVC
 
+from ._state import altered, sound_coefficients, sound_rows
+
 if TYPE_CHECKING:
     from ._base import KernelSVC
 
 
 def to_sklearn(model: KernelSVC) -> SVC | LinearSVC:
     """See :meth:`lupi.estimators._base.KernelSVC.to_sklearn`."""
+    model._validate_params()
     coef, basis = model._checked_state()
+    k, n_support = len(model.classes_), model.n_support_
+    sound = (
+        sound_coefficients(model.dual_coef_, k - 1, len(model.support_))
+        and sound_rows(n_support, len(model.support_) + 1)
+        and len(n_support) == k
+        and n_support.sum() == len(model.support_)
+        and sound_rows(model.n_iter_, np.iinfo(np.int32).max)
+        and len(model.n_iter_) > 0
+    )
+    if not sound:
+        raise altered(model)
     linear = model.kernel == "linear" and len(model.classes_) == 2
-    exported = _linear_svc(model) if linear else _svc(model, coef, basis)
+    exported = _linear_svc(model, coef, basis) if linear else _svc(model, basis)
     exported.classes_ = model.classes_.copy()
     exported.n_features_in_ = model.n_features_in_
     if hasattr(model, "feature_names_in_"):
@@ -24,22 +38,23 @@ def to_sklearn(model: KernelSVC) -> SVC | LinearSVC:
     return exported
 
 
-def _linear_svc(model: KernelSVC) -> LinearSVC:
+def _linear_svc(model: KernelSVC, coef: Any, basis: Any) -> LinearSVC:
     linear = LinearSVC(C=model.C, loss="hinge", tol=model.tol, class_weight=model.class_weight)
-    linear.coef_ = model.coef_
+    linear.coef_ = np.asarray(coef @ basis)
     linear.intercept_ = model.intercept_.copy()
     linear.n_iter_ = int(model.n_iter_.max())
     return linear
 
 
-def _svc(model: KernelSVC, coef: Any, basis: Any) -> SVC:
+def _svc(model: KernelSVC, basis: Any) -> SVC:
     """An SVC as its own fit leaves it.
 
     What is private in SVC is what LIBSVM reads: rows grouped by class, and, with two classes, the
     coefficients and the offset of the first class against the second, the negative of the public
     ones.
     """
-    binary = len(model.classes_) == 2
+    binary, intercept = len(model.classes_) == 2, model.intercept_.copy()
+    inner_intercept = -intercept if binary else intercept
     given = callable(model.kernel) or model.kernel == "precomputed"
     sparse = sp.issparse(basis) and not given
     support, n_support = model.support_.astype(np.int32), model.n_support_.astype(np.int32)
@@ -56,6 +71,8 @@ def _svc(model: KernelSVC, coef: Any, basis: Any) -> SVC:
             rows = np.zeros((1, model.n_features_in_))
             rows = sp.csr_array(rows) if sp.issparse(basis) else rows
             shape = rows.shape if callable(model.kernel) else shape
+        if binary and intercept[0] == 0:
+            inner_intercept = np.array([np.nextafter(0.0, 1.0)])  # f = 0 is the first class
 
     svc = SVC(
         C=model.C,
@@ -70,7 +87,7 @@ def _svc(model: KernelSVC, coef: Any, basis: Any) -> SVC:
         decision_function_shape=model.decision_function_shape,
         break_ties=model.break_ties,
     )
-    inner, intercept = (-dual_coef if binary else dual_coef), model.intercept_.copy()
+    inner = -dual_coef if binary else dual_coef
     if sparse:
         rows = rows.astype(np.float64)
         rows.sort_indices()
@@ -82,7 +99,7 @@ def _svc(model: KernelSVC, coef: Any, basis: Any) -> SVC:
             np.empty((0, 0)) if given else np.array(rows, dtype=np.float64, order="C")
         )
         svc.dual_coef_, svc._dual_coef_ = dual_coef, np.ascontiguousarray(inner)
-    svc.intercept_, svc._intercept_ = intercept, (-intercept if binary else intercept)
+    svc.intercept_, svc._intercept_ = intercept, inner_intercept.copy()
     svc.support_, svc._n_support, svc.shape_fit_ = support, n_support, shape
     svc._sparse, svc._gamma = sparse, 0.0 if given else float(model._gamma)
     if callable(model.kernel):

@@ -23,18 +23,15 @@ from ..kernels import NAMES, KernelSpec
 from ..problems import SVMPlusProblem
 from ..solution import Solution, svmplus_zero_solution
 from ..solvers import svmplus
-from ._base import (
-    KernelSVC,
-    TrainingKernel,
+from ._base import KernelSVC, TrainingKernel, expansion, training_kernel
+from ._state import (
     altered,
-    expansion,
     sound_basis,
     sound_coefficients,
     sound_kernel,
     sound_names,
     sound_rows,
     sound_vector,
-    training_kernel,
 )
 
 
@@ -348,8 +345,8 @@ class SVMPlusClassifier(KernelSVC):
             preprocessor.fit(rows if whole else _safe_indexing(rows, present), **settings)
             self.preprocessor_priv_ = preprocessor
             checked = self._preprocessed(rows, known)
-        shape = X_priv.shape if hasattr(X_priv, "shape") else np.shape(rows)
-        self.n_priv_features_in_ = int(shape[1]) if len(shape) > 1 else 1  # 1-d: a list of texts
+        shape = X_priv.shape
+        self.n_priv_features_in_ = int(shape[1]) if len(shape) > 1 else 1  # 1-d: texts
         names = _get_feature_names(X_priv)
         if names is not None:
             self.priv_feature_names_in_ = names
@@ -434,8 +431,7 @@ class SVMPlusClassifier(KernelSVC):
                 "The feature names of X_priv should match those that were passed during fit, in "
                 f"the same order: expected {list(fitted_names)}, got {list(names)}."
             )
-        if not sp.issparse(X_priv) and not hasattr(X_priv, "shape"):
-            X_priv = np.asarray(X_priv)
+        X_priv = _with_whole_rows(X_priv)
         if len(X_priv.shape) == 2 and X_priv.shape[1] != self.n_priv_features_in_:
             raise ValueError(
                 f"X_priv has {X_priv.shape[1]} features, but {type(self).__name__} was fitted with "
@@ -534,12 +530,16 @@ def _checked_rows(X_priv: Any, numbers: NDArray[np.int64]) -> Any:
 
 
 def _with_whole_rows(X_priv: Any) -> Any:
-    """A list in which None stands for a row, with rows of NaN in its place."""
+    """What has no shape as an array; in lists None may stand for a row, or for a text."""
+    if sp.issparse(X_priv) or hasattr(X_priv, "shape"):
+        return X_priv
     if isinstance(X_priv, list | tuple) and any(row is None for row in X_priv):
         width = next((np.shape(row) for row in X_priv if row is not None), ())
-        nothing = np.full(width, np.nan).tolist()
-        return [nothing if row is None else row for row in X_priv]
-    return X_priv
+        if width == ():
+            return np.array(X_priv, dtype=object)
+        nothing = np.full(width, np.nan)
+        X_priv = [nothing if row is None else row for row in X_priv]
+    return np.asarray(X_priv)
 
 
 def _rows_without_values(X_priv: Any) -> NDArray[np.bool_]:
