@@ -220,8 +220,8 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self.kernel != "precomputed"
-        tags.input_tags.pairwise = self.kernel == "precomputed"
+        given = isinstance(self.kernel, str) and self.kernel == "precomputed"
+        tags.input_tags.sparse, tags.input_tags.pairwise = not given, given
         return tags
 
     # ---- fit ----------------------------------------------------------------------------------
@@ -441,7 +441,9 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
             k = len(classes)
             n_pairs = k * (k - 1) // 2
             sound = (
-                isinstance(classes, np.ndarray)
+                all(hasattr(self, name) for name in self._parameter_constraints)
+                and isinstance(self.decision_function_shape, str)
+                and isinstance(classes, np.ndarray)
                 and classes.ndim == 1
                 and k >= 2
                 and isinstance(width, Integral)
@@ -452,11 +454,10 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
                 and sound_kernel(self.kernel, self._gamma, self.degree, self.coef0)
                 and (names is None or sound_names(names, width))
             )
-            if self.kernel == "precomputed":
-                sound = sound and width == self.shape_fit_[0]
-            else:
-                good, basis = sound_basis(basis, len(support), width)
-                sound = sound and good
+            if sound and isinstance(self.kernel, str) and self.kernel == "precomputed":
+                sound = width == self.shape_fit_[0]
+            elif sound:
+                sound, basis = sound_basis(basis, len(support), width)
         except (AttributeError, TypeError, ValueError, IndexError):
             sound = False
         if not sound:
@@ -495,9 +496,9 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
         -------
         ndarray of shape (n_rows,)
         """
+        values = self._expansions(X)
         if self.break_ties and self.decision_function_shape == "ovo":
             raise ValueError("break_ties must be False when decision_function_shape is 'ovo'")
-        values = self._expansions(X)
         if len(self.classes_) == 2:
             return self.classes_[(values[:, 0] > 0).astype(np.intp)]
         if self.break_ties:

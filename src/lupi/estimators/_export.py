@@ -16,16 +16,22 @@ if TYPE_CHECKING:
 
 def to_sklearn(model: KernelSVC) -> SVC | LinearSVC:
     """See :meth:`lupi.estimators._base.KernelSVC.to_sklearn`."""
-    model._validate_params()
+    try:
+        model._validate_params()
+    except (AttributeError, TypeError) as error:  # a parameter is gone, or no value at all
+        raise altered(model) from error
     coef, basis = model._checked_state()
-    k, n_support = len(model.classes_), model.n_support_
+    k = len(model.classes_)
+    n_support: Any = getattr(model, "n_support_", None)
+    dual_coef: Any = getattr(model, "dual_coef_", None)
+    n_iter: Any = getattr(model, "n_iter_", None)
     sound = (
-        sound_coefficients(model.dual_coef_, k - 1, len(model.support_))
+        sound_coefficients(dual_coef, k - 1, len(model.support_))
         and sound_rows(n_support, len(model.support_) + 1)
         and len(n_support) == k
         and n_support.sum() == len(model.support_)
-        and sound_rows(model.n_iter_, np.iinfo(np.int32).max)
-        and len(model.n_iter_) > 0
+        and sound_rows(n_iter, np.iinfo(np.int32).max)
+        and len(n_iter) > 0
     )
     if not sound:
         raise altered(model)

@@ -480,11 +480,10 @@ class SVMPlusClassifier(KernelSVC):
             )
             names = getattr(self, "priv_feature_names_in_", None)
             sound = sound and (names is None or sound_names(names, width))
-            if self.kernel_priv == "precomputed":
-                sound = sound and width in (0, self.shape_fit_[0])
-            else:
-                good, basis = sound_basis(basis, len(columns), basis.shape[1])
-                sound = sound and good
+            if sound and isinstance(self.kernel_priv, str) and self.kernel_priv == "precomputed":
+                sound = width in (0, self.shape_fit_[0])
+            elif sound:
+                sound, basis = sound_basis(basis, len(columns), basis.shape[1])
         except (AttributeError, TypeError, ValueError, IndexError):
             sound = False
         if not sound:
