@@ -220,7 +220,8 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        given = isinstance(self.kernel, str) and self.kernel == "precomputed"
+        kernel = getattr(self, "kernel", None)  # gone from a damaged model
+        given = isinstance(kernel, str) and kernel == "precomputed"
         tags.input_tags.sparse, tags.input_tags.pairwise = not given, given
         return tags
 

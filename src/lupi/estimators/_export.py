@@ -39,7 +39,7 @@ def to_sklearn(model: KernelSVC) -> SVC | LinearSVC:
     exported = _linear_svc(model, coef, basis) if linear else _svc(model, basis)
     exported.classes_ = model.classes_.copy()
     exported.n_features_in_ = model.n_features_in_
-    if hasattr(model, "feature_names_in_"):
+    if getattr(model, "feature_names_in_", None) is not None:
         exported.feature_names_in_ = model.feature_names_in_.copy()
     return exported
 
