@@ -138,8 +138,8 @@ class SVMPlusClassifier(KernelSVC):
     classes_ : ndarray of shape (n_classes,)
     n_features_in_, n_priv_features_in_ : int
         ``n_priv_features_in_`` is 0 without privileged information.
-    feature_names_in_, priv_feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only when X has string column names; those of X_priv, shape (n_priv_features_in_,).
+    feature_names_in_, priv_feature_names_in_ : ndarray of shape (n_features,)
+        Only when X has string column names; those of X_priv, shape (n_priv_features,).
 
     See Also
     --------
