@@ -1,7 +1,12 @@
-"""Run the benchmarks and write RESULTS.md:  python benchmarks/run.py [fit] [small] ..."""
+"""Run the benchmarks and write RESULTS.md:  python benchmarks/run.py [fit] [small] ...
+
+Each experiment leaves a part in ``parts/``, and RESULTS.md is put together from all parts that are
+there: experiments can be run on different days, and again one by one. ``--merge`` runs nothing.
+"""
 
 import argparse
 import datetime
+import json
 import os
 import platform
 import shlex
@@ -11,12 +16,19 @@ from importlib.metadata import version
 from pathlib import Path
 
 import datasets
+import experiments
 import joblib
 import solvers
-from experiments import EXPERIMENTS, table
+import svmplus_experiments
+import svmplus_objective
 from threadpoolctl import threadpool_info
 
 RESULTS = Path(__file__).parent / "RESULTS.md"
+PARTS = Path(__file__).parent / "parts"
+# Experiment -> the function, and the package of its solvers.
+EXPERIMENTS = {name: (f, "solvers") for name, f in experiments.EXPERIMENTS.items()} | {
+    name: (f, "solvers_svmplus") for name, f in svmplus_experiments.EXPERIMENTS.items()
+}
 
 
 def arguments():
@@ -24,6 +36,8 @@ def arguments():
     parser.add_argument("experiments", nargs="*", choices=[*EXPERIMENTS, "all"], default="all")
     parser.add_argument("--sizes", nargs="+", type=int, help="n of fit and of scaling")
     parser.add_argument("--repeats", type=int, default=5, help="the best of so many (default 5)")
+    parser.add_argument("--merge", action="store_true", help="only put the parts together")
+    parser.add_argument("--parts", type=Path, default=PARTS, help="where the parts are")
     parser.add_argument("--out", type=Path, default=RESULTS, help="where the results go")
     args = parser.parse_args()
     if args.repeats < 1:
@@ -67,7 +81,7 @@ def machine(loaded):
         f"* Python {platform.python_version()}; "
         + ", ".join(f"{name} {version(name)}" for name in packages)
         + f"; {', '.join(sorted(blas))}",
-        f"* data: `{datasets.DESCRIPTION}`",
+        f"* data: `{datasets.DESCRIPTION}`; `{svmplus_objective.DESCRIPTION}`",
         f"* settings: RBF kernel, gamma = 1/{datasets.N_FEATURES}, tol = 1e-3 for every solver",
     ]
 
@@ -83,28 +97,44 @@ its time does not count. Iterations are each solver's own and do not compare.
 """
 
 
-def main():
-    args = arguments()
-    loaded, skipped = solvers.load()
+def run(name, args):
+    """One experiment, and its part on disk."""
+    function, package = EXPERIMENTS[name]
+    loaded, skipped = solvers.load(package)
     if "lupi" not in [s.name for s in loaded]:
         raise SystemExit("\n".join(skipped))
     facts = machine(loaded) + [f"* {sentence}" for sentence in skipped]
-    print("\n".join(facts), "\n")
-    reports = []
-    for name in args.experiments:
-        print(f"## {name}\n")
-        reports.append(EXPERIMENTS[name](loaded, args.repeats, args.sizes))
+    print("\n".join(facts), f"\n\n## {name}\n")
+    report = function(loaded, args.repeats, args.sizes)
+    args.parts.mkdir(exist_ok=True)
+    (args.parts / f"{name}.json").write_text(
+        json.dumps({"facts": facts, **vars(report)}, indent=1, default=bool) + "\n",
+        encoding="utf-8",
+    )
+
+
+def merge(args):
+    """RESULTS.md from the parts, in the order of the experiments."""
+    found = [args.parts / f"{name}.json" for name in EXPERIMENTS]
+    parts = [json.loads(path.read_text(encoding="utf-8")) for path in found if path.is_file()]
     checks = [
         (what, asked, got, "yes" if holds else "MISSED")
-        for report in reports
-        for what, asked, got, holds in report.checks
+        for part in parts
+        for what, asked, got, holds in part["checks"]
     ]
-    summary = table(["what", "asked", "got", "holds"], checks) + "\n"
+    summary = experiments.table(["what", "asked", "got", "holds"], checks) + "\n"
     print("## Asked and got\n\n" + summary)
-    parts = [INTRODUCTION, *facts, "", "## Asked and got", "", summary]
-    for report in reports:
-        parts += [f"## {report.title}", "", *report.text]
-    args.out.write_text("\n".join(parts).rstrip() + "\n", encoding="utf-8")
+    text = [INTRODUCTION, "## Asked and got", "", summary]
+    for part in parts:
+        text += [f"## {part['title']}", "", *part["text"], *part["facts"], ""]
+    args.out.write_text("\n".join(text).rstrip() + "\n", encoding="utf-8")
+
+
+def main():
+    args = arguments()
+    for name in [] if args.merge else args.experiments:
+        run(name, args)
+    merge(args)
 
 
 if __name__ == "__main__":

@@ -17,12 +17,12 @@ import pkgutil
 from importlib import import_module
 
 
-def load():
-    """One solver of each file, and a sentence for each file that was skipped."""
+def load(package=__name__):
+    """One solver of each file of a package, and a sentence for each file that was skipped."""
     solvers, skipped = [], []
-    for module in pkgutil.iter_modules(__path__):
+    for module in pkgutil.iter_modules(import_module(package).__path__):
         try:
-            solvers.append(import_module(f"{__name__}.{module.name}").Solver())
+            solvers.append(import_module(f"{package}.{module.name}").Solver())
         except ImportError as error:
             skipped.append(f"{module.name}: skipped, {error}")
     return solvers, skipped

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -123,6 +124,14 @@ class Solution:
     status: Status
     n_iter: int
     stats: Mapping[str, float] = field(default_factory=dict)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Arrays and plain values only: some formats of saved models have no enumerations."""
+        return {**vars(self), "status": self.status.value}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for name, value in {**state, "status": Status(state["status"])}.items():
+            object.__setattr__(self, name, value)
 
     @property
     def gap(self) -> float:

@@ -21,6 +21,16 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..kernels import NAMES, KernelMatrix, KernelSpec, given_matrix, scale_gamma
 from ..solution import Solution
+from ._export import to_sklearn
+from ._state import (
+    altered,
+    sound_basis,
+    sound_coefficients,
+    sound_kernel,
+    sound_names,
+    sound_rows,
+    sound_vector,
+)
 
 Array = NDArray[Any]
 
@@ -172,6 +182,8 @@ def expansion(
     """
     if isinstance(kernel, str) and kernel == "precomputed":
         return np.asarray(X[:, columns].astype(np.float64, copy=False) @ coef.T)
+    if basis.shape[0] == 0:
+        return np.zeros((X.shape[0], len(coef)))
     if callable(kernel):
         K = np.asarray(kernel(X, basis), dtype=np.float64)
         if K.shape != (X.shape[0], basis.shape[0]):
@@ -183,18 +195,6 @@ def expansion(
     if kernel == "linear":
         return np.asarray(X @ np.asarray(coef @ basis).T, dtype=np.float64)
     return spec.expand(basis, coef, X).T
-
-
-def sound_basis(basis: Any, n_rows: int, n_features: int) -> tuple[bool, Any]:
-    """Whether rows kept from training still have their shape and type; and the rows, contiguous."""
-    sound = basis.shape == (n_rows, n_features) and basis.dtype in (np.float64, np.float32)
-    if sp.issparse(basis):
-        basis = sp.csr_array(basis)
-        basis.check_format()
-        return sound, sp.csr_array(
-            (np.ascontiguousarray(basis.data), basis.indices, basis.indptr), basis.shape
-        )
-    return sound, np.ascontiguousarray(basis)
 
 
 _PRIVATE_STATE = ("_coef", "_gamma", "_coef_corr", "_gamma_priv", "_rows_priv", "_columns_priv")
@@ -220,8 +220,9 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self.kernel != "precomputed"
-        tags.input_tags.pairwise = self.kernel == "precomputed"
+        kernel = getattr(self, "kernel", None)  # gone from a damaged model
+        given = isinstance(kernel, str) and kernel == "precomputed"
+        tags.input_tags.sparse, tags.input_tags.pairwise = not given, given
         return tags
 
     # ---- fit ----------------------------------------------------------------------------------
@@ -309,6 +310,8 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
             return
         for i, j in combinations(range(len(self.classes_)), 2):
             rows = np.flatnonzero((label == i) | (label == j))
+            if self.verbose:
+                print(f"[lupi] class {self.classes_[i]} against class {self.classes_[j]}:")
             yield i, j, rows, np.where(label[rows] == i, 1.0, -1.0)
 
     def _warn_unless_converged(self, solutions: list[Solution]) -> None:
@@ -401,13 +404,15 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
         if self.kernel != "linear":
             raise AttributeError("coef_ is only available when using a linear kernel")
         check_is_fitted(self)
-        return np.asarray(self._coef @ self.support_vectors_)
+        coef, basis = self._checked_state()
+        return np.asarray(coef @ basis)
 
     # ---- predict ------------------------------------------------------------------------------
 
     def _expansions(self, X: Any) -> NDArray[np.float64]:
         """Decision values of every binary problem, shape (n_rows, n_pairs)."""
         check_is_fitted(self)
+        coef, basis = self._checked_state()
         X = validate_data(
             self,
             X,
@@ -417,12 +422,6 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
             accept_large_sparse=True,
             reset=False,
         )
-        coef, basis = self._checked_state()
-        if self.kernel == "precomputed" and X.shape[1] != self.shape_fit_[0]:
-            raise ValueError(
-                f"X must have one column per training row with kernel='precomputed': expected "
-                f"{self.shape_fit_[0]} columns, got {X.shape[1]}."
-            )
         values = expansion(
             self.kernel,
             self._kernel_spec(),
@@ -435,29 +434,35 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
         return values + self.intercept_
 
     def _checked_state(self) -> tuple[NDArray[np.float64], Any]:
-        """The fitted arrays, after a look at them: a model read from disk may be corrupt."""
+        """The coefficients and rows of the expansion, after a look at all fitted state."""
         try:
-            coef, support = self._coef, np.asarray(self.support_)
+            coef, support, basis = self._coef, self.support_, self.support_vectors_
+            classes, names = self.classes_, getattr(self, "feature_names_in_", None)
+            width: Any = self.n_features_in_
+            k = len(classes)
+            n_pairs = k * (k - 1) // 2
             sound = (
-                isinstance(coef, np.ndarray)
-                and coef.dtype == np.float64
-                and coef.shape == (len(self.intercept_), len(support))
-                and bool(np.isfinite(coef).all())
-                and support.dtype.kind == "i"
+                all(hasattr(self, name) for name in self._parameter_constraints)
+                and isinstance(self.decision_function_shape, str)
+                and isinstance(classes, np.ndarray)
+                and classes.ndim == 1
+                and k >= 2
+                and isinstance(width, Integral)
+                and isinstance(self.shape_fit_, tuple)
+                and sound_rows(support, self.shape_fit_[0])
+                and sound_vector(self.intercept_, n_pairs)
+                and sound_coefficients(coef, n_pairs, len(support))
+                and sound_kernel(self.kernel, self._gamma, self.degree, self.coef0)
+                and (names is None or sound_names(names, width))
             )
-            basis: Any = self.support_vectors_
-            if self.kernel == "precomputed":
-                sound = sound and bool(((support >= 0) & (support < self.shape_fit_[0])).all())
-            else:
-                good, basis = sound_basis(basis, len(support), self.n_features_in_)
-                sound = sound and good
+            if sound and isinstance(self.kernel, str) and self.kernel == "precomputed":
+                sound = width == self.shape_fit_[0]
+            elif sound:
+                sound, basis = sound_basis(basis, len(support), width)
         except (AttributeError, TypeError, ValueError, IndexError):
             sound = False
         if not sound:
-            raise ValueError(
-                f"The internal representation of {type(self).__name__} was altered: the fitted "
-                "arrays do not agree in shape or type. Fit the model again."
-            )
+            raise altered(self)
         return np.ascontiguousarray(coef), basis
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
@@ -492,9 +497,9 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
         -------
         ndarray of shape (n_rows,)
         """
+        values = self._expansions(X)
         if self.break_ties and self.decision_function_shape == "ovo":
             raise ValueError("break_ties must be False when decision_function_shape is 'ovo'")
-        values = self._expansions(X)
         if len(self.classes_) == 2:
             return self.classes_[(values[:, 0] > 0).astype(np.intp)]
         if self.break_ties:
@@ -505,6 +510,29 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
             votes[:, i] += first
             votes[:, j] += ~first
         return self.classes_[votes.argmax(axis=1)]
+
+    def to_sklearn(self) -> Any:
+        """Convert to one of scikit-learn's own classifiers, already fitted.
+
+        For tools that know scikit-learn's classes only, and for machines without lupi.
+
+        Returns
+        -------
+        sklearn.svm.SVC or sklearn.svm.LinearSVC
+            ``LinearSVC`` for the linear kernel with two classes, ``SVC`` otherwise; the same
+            decision function up to rounding, the same labels (where f(x) is exactly 0, ``SVC``
+            takes ``classes_[1]``), the same shape of decision values. What only lupi knows (the
+            certificate, the correcting function) stays behind. Its parameters are these, with the
+            width of the kernel as a number.
+
+        Notes
+        -----
+        An ``SVC`` fitted on sparse rows takes dense and sparse ones; fitted on dense rows, dense
+        ones only. With a callable kernel its ``support_`` counts the support vectors instead of the
+        training rows. A model without support vectors gets one of coefficient zero.
+        """
+        check_is_fitted(self)
+        return to_sklearn(self)
 
     def _votes(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Votes of the pairs, ties broken by the sum of the decision values.

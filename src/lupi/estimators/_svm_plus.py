@@ -12,13 +12,27 @@ from numpy.typing import NDArray
 from sklearn.base import _fit_context, clone
 from sklearn.utils import _safe_indexing, check_array
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
-from sklearn.utils.validation import _num_samples, check_is_fitted
+from sklearn.utils.validation import (
+    _get_feature_names,
+    _num_samples,
+    check_is_fitted,
+    has_fit_parameter,
+)
 
 from ..kernels import NAMES, KernelSpec
 from ..problems import SVMPlusProblem
 from ..solution import Solution, svmplus_zero_solution
 from ..solvers import svmplus
-from ._base import KernelSVC, TrainingKernel, expansion, sound_basis, training_kernel
+from ._base import KernelSVC, TrainingKernel, expansion, training_kernel
+from ._state import (
+    altered,
+    sound_basis,
+    sound_coefficients,
+    sound_kernel,
+    sound_names,
+    sound_rows,
+    sound_vector,
+)
 
 
 class PrivilegedInformationWarning(UserWarning):
@@ -66,7 +80,8 @@ class SVMPlusClassifier(KernelSVC):
         the kernel matrix of the training rows.
     preprocessor_priv : transformer, default=None
         Cloned and fitted on the privileged rows inside ``fit``, say a ``StandardScaler()`` or an
-        imputer: a :class:`~sklearn.pipeline.Pipeline` cannot do that for a second array.
+        imputer: a :class:`~sklearn.pipeline.Pipeline` cannot do that for a second array. Rows of
+        weight zero are left out, and a ``fit`` that takes ``sample_weight`` gets it.
     class_weight : dict or "balanced", default=None
         Factor on the weights of each class.
     tol : float, default=1e-3
@@ -123,8 +138,8 @@ class SVMPlusClassifier(KernelSVC):
     classes_ : ndarray of shape (n_classes,)
     n_features_in_, n_priv_features_in_ : int
         ``n_priv_features_in_`` is 0 without privileged information.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only when X has string column names.
+    feature_names_in_, priv_feature_names_in_ : ndarray of shape (n_features,)
+        Only when X has string column names; those of X_priv, shape (n_priv_features,).
 
     See Also
     --------
@@ -243,7 +258,7 @@ class SVMPlusClassifier(KernelSVC):
                 "values at the training rows, which leaves an SVM without privileged information. "
                 "Use kernel_priv='linear', 'poly' or 'precomputed', or a positive correction_reg."
             )
-        known, X_known = self._check_privileged(X_priv, X.shape[0])
+        known, X_known = self._check_privileged(X_priv, X.shape[0], weight)
         kernel = self._training_kernel(X, weight)
         kernel_priv = self._training_kernel_priv(X_known, None if weight is None else weight[known])
         position = np.full(X.shape[0], -1, dtype=np.int64)
@@ -281,67 +296,72 @@ class SVMPlusClassifier(KernelSVC):
 
     # ---- the privileged side ------------------------------------------------------------------
 
-    def _check_privileged(self, X_priv: Any, n: int) -> tuple[NDArray[np.int64], Any]:
+    def _check_privileged(
+        self, X_priv: Any, n: int, weight: NDArray[np.float64] | None
+    ) -> tuple[NDArray[np.int64], Any]:
         """The rows with privileged information, and their features, preprocessed.
 
         With a precomputed kernel: the kernel matrix among these rows.
         """
+        self.n_priv_features_in_ = 0
         if X_priv is None:
             _warn_without_privileged("X_priv is None")
-            self.n_priv_features_in_ = 0
             return np.empty(0, dtype=np.int64), np.empty((0, 1))
         n_priv = _num_samples(X_priv)
         if n_priv != n:
             raise ValueError(
                 f"X_priv must have one row for each row of X: X has {n} rows, X_priv has {n_priv}."
             )
+        X_priv = _with_whole_rows(X_priv)
         missing = _rows_without_values(X_priv)
         known = np.flatnonzero(~missing)
         if len(known) == 0:
             _warn_without_privileged("every row of X_priv is NaN")
-            self.n_priv_features_in_ = 0
             return known, np.empty((0, 1))
         if self.preprocessor_priv is not None and self.kernel_priv == "precomputed":
             raise ValueError(
                 "preprocessor_priv must be None with kernel_priv='precomputed': X_priv is a kernel "
                 "matrix then; preprocess the features before computing it."
             )
-        self.n_priv_features_in_ = int(np.shape(X_priv)[1]) if np.ndim(X_priv) == 2 else 1
         rows = X_priv if len(known) == n else _safe_indexing(X_priv, known)
-        if self.preprocessor_priv is not None:
-            self.preprocessor_priv_ = clone(self.preprocessor_priv).fit(rows)
-            rows = self.preprocessor_priv_.transform(rows)
-        elif self.kernel_priv == "precomputed" and not sp.issparse(rows):
-            rows = np.asarray(rows)
-            if rows.ndim == 2 and rows.shape[1] == n:
-                rows = rows[:, known]
-        return known, self._as_privileged(rows, known)
+        present = np.arange(len(known))
+        if weight is not None:
+            present = np.flatnonzero(weight[known])
+            if len(present) == 0:
+                _warn_without_privileged("every row with privileged information has weight zero")
+                present = np.arange(len(known))
+        if self.preprocessor_priv is None:
+            if self.kernel_priv == "precomputed" and not sp.issparse(rows):
+                rows = np.asarray(rows)
+                if rows.ndim == 2 and rows.shape[1] == n:
+                    rows = rows[:, known]
+            checked = _checked_rows(rows, known)
+        else:
+            preprocessor = clone(self.preprocessor_priv)
+            settings = {}
+            if weight is not None and has_fit_parameter(preprocessor, "sample_weight"):
+                settings = {"sample_weight": weight[known][present]}
+            whole = len(present) == len(known)
+            preprocessor.fit(rows if whole else _safe_indexing(rows, present), **settings)
+            self.preprocessor_priv_ = preprocessor
+            checked = self._preprocessed(rows, known)
+        shape = X_priv.shape
+        self.n_priv_features_in_ = int(shape[1]) if len(shape) > 1 else 1  # 1-d: texts
+        names = _get_feature_names(X_priv)
+        if names is not None:
+            self.priv_feature_names_in_ = names
+        return known, checked
 
-    def _as_privileged(self, X_priv: Any, numbers: NDArray[np.int64]) -> Any:
-        """Privileged rows in the form that the kernels want; `numbers` are their row numbers."""
-        X_priv = check_array(
-            X_priv,
-            accept_sparse="csr",
-            accept_large_sparse=True,
-            dtype=[np.float64, np.float32],
-            order="C",
-            ensure_all_finite=False,
-            input_name="X_priv",
-        )
-        values = X_priv.data if sp.issparse(X_priv) else X_priv
-        if not np.isfinite(values).all():
-            if np.isinf(values).any():
-                raise ValueError("X_priv must be finite; it contains infinity.")
-            bad = np.isnan(_dense_sum(X_priv)).nonzero()[0]
-            shown = ", ".join(str(numbers[i]) for i in bad[:10]) + (
-                ", ..." if len(bad) > 10 else ""
-            )
+    def _preprocessed(self, X_priv: Any, numbers: NDArray[np.int64]) -> Any:
+        """Privileged rows after ``preprocessor_priv_``."""
+        n = _num_samples(X_priv)
+        X_priv = self.preprocessor_priv_.transform(X_priv)
+        if _num_samples(X_priv) != n:
             raise ValueError(
-                f"X_priv contains NaN in some features of the rows {shown}. Rows that are entirely "
-                "NaN mean 'no privileged information'; rows that are partly NaN do not: fill them "
-                "in, for example with preprocessor_priv=SimpleImputer() from sklearn.impute."
+                f"preprocessor_priv must keep the number of rows: {n} rows of X_priv became "
+                f"{_num_samples(X_priv)}."
             )
-        return X_priv
+        return _checked_rows(X_priv, numbers)
 
     def _training_kernel_priv(
         self, X_priv: Any, weight: NDArray[np.float64] | None
@@ -398,21 +418,32 @@ class SVMPlusClassifier(KernelSVC):
             at zero: the constraint xi >= 0 holds at the training rows.
         """
         check_is_fitted(self)
+        coef, basis, offset = self._checked_correction()
         if self.n_priv_features_in_ == 0:
             raise ValueError(
                 "predict_slack needs a model that was fitted with privileged information: X_priv "
                 "was None or entirely NaN in fit."
             )
-        width = int(np.shape(X_priv)[1]) if np.ndim(X_priv) == 2 or sp.issparse(X_priv) else None
-        if width is not None and width != self.n_priv_features_in_:
+        fitted_names: Any = getattr(self, "priv_feature_names_in_", None)
+        names: Any = None if fitted_names is None else _get_feature_names(X_priv)
+        if names is not None and not np.array_equal(names, fitted_names):
             raise ValueError(
-                f"X_priv has {width} features, but {type(self).__name__} was fitted with "
+                "The feature names of X_priv should match those that were passed during fit, in "
+                f"the same order: expected {list(fitted_names)}, got {list(names)}."
+            )
+        X_priv = _with_whole_rows(X_priv)
+        if len(X_priv.shape) == 2 and X_priv.shape[1] != self.n_priv_features_in_:
+            raise ValueError(
+                f"X_priv has {X_priv.shape[1]} features, but {type(self).__name__} was fitted with "
                 f"{self.n_priv_features_in_} privileged features."
             )
+        numbers = np.arange(_num_samples(X_priv))
         if self.preprocessor_priv is not None:
-            X_priv = self.preprocessor_priv_.transform(X_priv)
-        X_priv = self._as_privileged(X_priv, np.arange(_num_samples(X_priv)))
-        coef, basis = self._checked_correction()
+            X_priv = self._preprocessed(X_priv, numbers)
+        else:
+            X_priv = _checked_rows(X_priv, numbers)
+        if self.kernel_priv != "precomputed" and X_priv.shape[1] != basis.shape[1]:
+            raise altered(self)
         values = expansion(
             self.kernel_priv,
             KernelSpec(
@@ -424,32 +455,40 @@ class SVMPlusClassifier(KernelSVC):
             self._columns_priv,
             name="kernel_priv(X_priv, X_priv of fit)",
         )
-        values = values + self.intercept_corr_
+        values = values + offset
         return values[:, 0] if len(self.classes_) == 2 else values
 
-    def _checked_correction(self) -> tuple[NDArray[np.float64], Any]:
-        """The arrays of the correcting function, after a look at them, as in `_checked_state`."""
+    def _checked_correction(self) -> tuple[NDArray[np.float64], Any, NDArray[np.float64]]:
+        """Coefficients, rows and offsets of the correcting function, after a look at them."""
+        self._checked_state()
         try:
-            coef, columns, basis = self._coef_corr, np.asarray(self._columns_priv), self._rows_priv
+            coef, columns, basis = self._coef_corr, self._columns_priv, self._rows_priv
+            offset = np.atleast_1d(self.intercept_corr_)
+            width = self.n_priv_features_in_
             sound = (
-                isinstance(coef, np.ndarray)
-                and coef.dtype == np.float64
-                and coef.shape == (len(self.intercept_), len(columns))
-                and bool(np.isfinite(coef).all())
-                and columns.dtype.kind == "i"
-                and bool(((columns >= 0) & (columns < self.shape_fit_[0])).all())
+                sound_vector(offset, len(self.intercept_))
+                and sound_coefficients(coef, len(self.intercept_), len(columns))
+                and sound_rows(columns, self.shape_fit_[0])
+                and isinstance(width, Integral)
+                and width >= 0
+                and sound_kernel(
+                    self.kernel_priv, self._gamma_priv, self.degree_priv, self.coef0_priv
+                )
+                and (
+                    self.preprocessor_priv is None or hasattr(self.preprocessor_priv_, "transform")
+                )
             )
-            if self.kernel_priv != "precomputed":
-                good, basis = sound_basis(basis, len(columns), int(basis.shape[1]))
-                sound = sound and good
+            names = getattr(self, "priv_feature_names_in_", None)
+            sound = sound and (names is None or sound_names(names, width))
+            if sound and isinstance(self.kernel_priv, str) and self.kernel_priv == "precomputed":
+                sound = width in (0, self.shape_fit_[0])
+            elif sound:
+                sound, basis = sound_basis(basis, len(columns), basis.shape[1])
         except (AttributeError, TypeError, ValueError, IndexError):
             sound = False
         if not sound:
-            raise ValueError(
-                f"The internal representation of {type(self).__name__} was altered: the arrays of "
-                "the correcting function do not agree in shape or type. Fit the model again."
-            )
-        return np.ascontiguousarray(coef), basis
+            raise altered(self)
+        return np.ascontiguousarray(coef), basis, offset
 
 
 def _warn_without_privileged(why: str) -> None:
@@ -461,22 +500,76 @@ def _warn_without_privileged(why: str) -> None:
     )
 
 
-def _rows_without_values(X_priv: Any) -> NDArray[np.bool_]:
-    """Which rows are entirely NaN (or None), for arrays and frames of any type."""
-    if sp.issparse(X_priv):
-        return np.isnan(_dense_sum(X_priv)) & (
-            np.diff(sp.csr_array(X_priv).indptr) == X_priv.shape[1]
+def _checked_rows(X_priv: Any, numbers: NDArray[np.int64]) -> Any:
+    """Privileged rows in the form that the kernels want; `numbers` are their row numbers."""
+    try:
+        X_priv = check_array(
+            X_priv,
+            accept_sparse="csr",
+            accept_large_sparse=True,
+            dtype=[np.float64, np.float32],
+            order="C",
+            ensure_all_finite=False,
+            input_name="X_priv",
         )
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"X_priv cannot be used: {error}") from error
+    values = X_priv.data if sp.issparse(X_priv) else X_priv
+    if not np.isfinite(values).all():
+        if np.isinf(values).any():
+            raise ValueError("X_priv must be finite; it contains infinity.")
+        bad = _count_nan(X_priv).nonzero()[0]
+        shown = ", ".join(str(numbers[i]) for i in bad[:10]) + (", ..." if len(bad) > 10 else "")
+        raise ValueError(
+            f"X_priv contains NaN in some features of the rows {shown}. Rows that are entirely "
+            "NaN mean 'no privileged information'; rows that are partly NaN do not: fill them "
+            "in, for example with preprocessor_priv=SimpleImputer() from sklearn.impute."
+        )
+    return X_priv
+
+
+def _with_whole_rows(X_priv: Any) -> Any:
+    """What has no shape as an array; in lists None may stand for a row, or for a text."""
+    if sp.issparse(X_priv) or hasattr(X_priv, "shape"):
+        return X_priv
+    if isinstance(X_priv, list | tuple) and any(row is None for row in X_priv):
+        width = next((np.shape(row) for row in X_priv if row is not None), ())
+        if width == ():
+            return np.array(X_priv, dtype=object)
+        nothing = np.full(width, np.nan)
+        X_priv = [nothing if row is None else row for row in X_priv]
+    return np.asarray(X_priv)
+
+
+def _rows_without_values(X_priv: Any) -> NDArray[np.bool_]:
+    """Which rows are entirely NaN (or None, or NA), for arrays and frames of any type."""
+    if sp.issparse(X_priv):
+        return (_count_nan(X_priv) == X_priv.shape[1]) & (X_priv.shape[1] > 0)
     values = np.asarray(X_priv)
-    if values.ndim != 2:
-        values = values.reshape(len(values), -1)
+    values = values.reshape(len(values), -1)
+    if values.shape[1] == 0:
+        return np.zeros(len(values), dtype=np.bool_)
     if values.dtype.kind == "f":
-        return np.isnan(values).all(axis=1)
+        return np.asarray(np.isnan(values).all(axis=1))
     if values.dtype.kind == "O":
-        return np.array([all(v is None or v != v for v in row) for row in values], dtype=np.bool_)
+        return np.array([all(map(_is_missing, row)) for row in values], dtype=np.bool_)
     return np.zeros(len(values), dtype=np.bool_)
 
 
-def _dense_sum(X: Any) -> NDArray[np.float64]:
-    """Row sums, as an array: NaN where a row has one."""
-    return np.asarray(X.sum(axis=1), dtype=np.float64).ravel()
+def _is_missing(value: Any) -> bool:
+    """None, NaN, or the NA of pandas, whose comparisons have no truth value."""
+    if value is None or isinstance(value, str):
+        return value is None
+    try:
+        return bool(value != value)
+    except TypeError:
+        return True
+
+
+def _count_nan(X: Any) -> NDArray[np.int64]:
+    """Number of NaN in each row of a matrix."""
+    if not sp.issparse(X):
+        return np.asarray(np.isnan(X).sum(axis=1))
+    X = X.tocsr()
+    row = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+    return np.bincount(row[np.isnan(X.data)], minlength=X.shape[0])
