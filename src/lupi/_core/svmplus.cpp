@@ -149,7 +149,7 @@ class NewtonSystem {
   //
   // add_K and add_S are added to all entries of the kernels: on the constraints' hyperplanes that
   // changes the objective by a constant, and it keeps the constraints' own 2 x 2 system well
-  // conditioned where the kernels are singular.
+  // conditioned where the kernels are singular. Where they are not, it costs digits: then they are zero.
   bool factor(const std::vector<char>& state, const Vec& K, double add_K, i64 m, const Vec& S,
               double add_S, i64 mp, const Index& lp, const Vec& y, double ridge, Pool& pool,
               const Check& check) {
@@ -408,7 +408,8 @@ void Restricted::recompute() {
 // for it. False where there is no such step.
 bool Restricted::step(bool balance, bool keep_digits, const Check& check) {
   while (!system_.is_for(state)) {
-    const bool regular = system_.factor(state, K, add_K_, m, S, add_S_, mp, lp, y, ridge_, pool_, check);
+    const bool regular = system_.factor(state, K, keep_digits ? add_K_ : 0.0, m, S,
+                                        keep_digits ? add_S_ : 0.0, mp, lp, y, ridge_, pool_, check);
     if (!regular) {
       ridge_ *= 10;
       if (ridge_ <= largest_ridge) continue;
@@ -534,6 +535,8 @@ double Restricted::objective() const {
 // Newton steps with free exchanges: a full step, and every variable with the wrong sign changes sides.
 // Nothing is promised, and few steps are needed.
 Outcome Restricted::exchange(double eps, double eps_most, i64 limit, const Check& check) {
+  system_.forget();
+  ridge_ = first_ridge;
   std::vector<char> next;
   i64 least = std::numeric_limits<i64>::max();
   int since = 0, refinements = 0;
@@ -555,6 +558,7 @@ Outcome Restricted::exchange(double eps, double eps_most, i64 limit, const Check
     add(da_, dd_);
     fresh = false;
     const double below = -1e-15 * largest;  // negative by more than rounding
+    const double noise = std::max(eps, 0.1 * rounding());
     for (;;) {
       i64 count = 0;
       next = state;
@@ -564,20 +568,20 @@ Outcome Restricted::exchange(double eps, double eps_most, i64 limit, const Check
         if (privileged(k)) {
           if (now & alpha_free) {
             if (alpha[s] < below) now &= ~alpha_free, ++count;
-          } else if (alpha_gradient(k) < -eps) {
+          } else if (alpha_gradient(k) < -noise) {
             now |= alpha_free, ++count;
           }
           if (now & beta_free) {
             if (beta(k) < below) now &= ~beta_free, ++count;
-          } else if (beta_gradient(k) < -eps) {
+          } else if (beta_gradient(k) < -noise) {
             now |= beta_free, ++count;
           }
         } else if (now & alpha_free) {
           if (alpha[s] < below) now = 0, ++count;
           else if (alpha[s] - C[s] > -below) now = at_cost, ++count;
         } else if (now & at_cost) {
-          if (alpha_gradient(k) > eps) now = alpha_free, ++count;
-        } else if (alpha_gradient(k) < -eps) {
+          if (alpha_gradient(k) > noise) now = alpha_free, ++count;
+        } else if (alpha_gradient(k) < -noise) {
           now = alpha_free, ++count;
         }
       }
@@ -596,14 +600,14 @@ Outcome Restricted::exchange(double eps, double eps_most, i64 limit, const Check
     const bool solved = next == state;
     const double residual = solved ? free_residual() : 0.0;
     const bool worn = solved && (residual > 0.7 * last_residual || refinements >= max_refinements);
-    const bool finished = solved && (residual <= eps || worn);
+    const bool finished = solved && (residual <= noise || worn);
     if (solved && !finished) {
       ++refinements;
       last_residual = residual;
       continue;
     }
     // Where refinements end far from the goal, or off the constraints, the block is singular.
-    if (finished && (residual > std::max(eps, eps_most) || imbalance() > 1e-11)) return Outcome::stuck;
+    if (finished && (residual > std::max({eps, eps_most, 2 * rounding()}) || imbalance() > 1e-11)) return Outcome::stuck;
     for (i64 k = 0; k < m; ++k) {
       const auto s = std::size_t(k);
       const char now = next[s];
@@ -893,6 +897,8 @@ Outcome Restricted::descend(double eps, i64 limit, const Check& check) {
   }
   rebalance();
   recompute();
+  system_.forget();
+  ridge_ = first_ridge;
   int idle = 0;
   std::vector<std::pair<double, i64>> entering;
   Vec to_alpha(alpha.size()), to_delta(alpha.size());
@@ -1095,7 +1101,7 @@ SvmPlusResult svmplus_solve(const SvmPlusData& data, double* alpha, double* zeta
   for (double x : xi0) magnitude = std::max(magnitude, std::abs(x));
   // Small problems are solved as far as numbers go; it costs a step or two.
   const double aim = 0.25 * options.tol, eps = n <= 2000 ? std::min(aim, 1e-9) : aim;
-  const double most = n <= 2000 ? std::min(aim, 1e-7) : aim;
+  const double most = n <= 2000 ? std::min(aim, 1e-6) : aim;
   // S zeta - S C loses digits where S C is large; with kept matrices S delta is formed as it stands.
   const double rounding = 4e-16 * magnitude;
   const bool direct = S.kept() && rounding > 0.1 * eps;
