@@ -28,6 +28,8 @@ constexpr double least_added = 1e-3;
 constexpr int patience = 12;
 // Steps with the same factor that wear the effect of the ridge off.
 constexpr int max_refinements = 12;
+// What the constraints may be missed by, relative to the sums that make them up.
+constexpr double balanced = 1e-13;
 // Conjugate steps on one set of free variables.
 constexpr int max_conjugate = 60;
 // Monotone rounds without progress that numbers could show, after which the end is reached.
@@ -489,17 +491,17 @@ double Restricted::free_residual() const {
 
 // By how much the constraints are missed, relative to the sums that make them up.
 double Restricted::imbalance() const {
-  double left_alpha = sum_alpha, left_delta = sum_delta, all_alpha = 0, all_zeta = 0;
+  double left_alpha = sum_alpha, left_delta = sum_delta, all_alpha = 0, all_delta = std::abs(sum_delta);
   for (i64 k = 0; k < m; ++k) {
     const auto s = std::size_t(k);
     left_alpha -= y[s] * alpha[s];
     all_alpha += std::abs(alpha[s]);
     if (!privileged(k)) continue;
     left_delta -= delta[s];
-    all_zeta += std::abs(delta[s]) + C[s];
+    all_delta += std::abs(delta[s]);
   }
   return std::max(all_alpha > 0 ? std::abs(left_alpha) / all_alpha : 0.0,
-                  all_zeta > 0 ? std::abs(left_delta) / all_zeta : 0.0);
+                  all_delta > 0 ? std::abs(left_delta) / all_delta : 0.0);
 }
 
 // The size of rounding errors in f and xi.
@@ -599,15 +601,17 @@ Outcome Restricted::exchange(double eps, double eps_most, i64 limit, const Check
     // Cut what is not free (any more) to its bound; the next step starts there.
     const bool solved = next == state;
     const double residual = solved ? free_residual() : 0.0;
-    const bool worn = solved && (residual > 0.7 * last_residual || refinements >= max_refinements);
-    const bool finished = solved && (residual <= noise || worn);
+    const bool worn = solved && ((residual > noise && residual > 0.7 * last_residual) ||
+                                 refinements >= max_refinements);
+    const double missed = solved ? imbalance() : 0.0;
+    const bool finished = solved && ((residual <= noise && missed <= balanced) || worn);
     if (solved && !finished) {
       ++refinements;
       last_residual = residual;
       continue;
     }
     // Where refinements end far from the goal, or off the constraints, the block is singular.
-    if (finished && (residual > std::max({eps, eps_most, 2 * rounding()}) || imbalance() > 1e-11)) return Outcome::stuck;
+    if (finished && (residual > std::max({eps, eps_most, 2 * rounding()}) || missed > 1e3 * balanced)) return Outcome::stuck;
     for (i64 k = 0; k < m; ++k) {
       const auto s = std::size_t(k);
       const char now = next[s];
