@@ -64,11 +64,11 @@ class WSVMProblem:
         return self.kernel.n
 
     def primal(self, squared_norm: float, slack: Vector) -> float:
-        """1/2 |w|^2 + sum_i c_i slack_i (eq:svmw_primal)."""
+        """``1/2 |w|^2 + sum_i c_i slack_i`` (eq:svmw_primal)."""
         return 0.5 * squared_norm + float(self.c @ slack)
 
     def dual(self, squared_norm: float, alpha: Vector) -> float:
-        """sum_i alpha_i - 1/2 |w|^2 with w the expansion of alpha (-F in the paper)."""
+        """``sum_i alpha_i - 1/2 |w|^2`` with w the expansion of alpha (-F in the paper)."""
         return float(alpha.sum()) - 0.5 * squared_norm
 
 
@@ -151,9 +151,9 @@ class SVMPlusProblem:
         return WSVMProblem(self.kernel, self.y, self.C)
 
     def primal(self, squared_norm: float, penalty_corr: float, slack: Vector) -> float:
-        """1/2 |w|^2 + 1/2 gamma |w*|^2 + sum_i C_i slack_i; penalty_corr = gamma |w*|^2."""
+        """``1/2 |w|^2 + 1/2 penalty_corr + sum_i C_i slack_i``, ``penalty_corr = gamma |w*|^2``."""
         return 0.5 * (squared_norm + penalty_corr) + float(self.C @ slack)
 
     def dual(self, squared_norm: float, penalty_corr: float, alpha: Vector) -> float:
-        """sum_i alpha_i - 1/2 |w|^2 - 1/2 gamma |w*|^2 with both expanded on the duals."""
+        """``sum_i alpha_i - 1/2 |w|^2 - 1/2 penalty_corr``, both expanded on the duals."""
         return float(alpha.sum()) - 0.5 * (squared_norm + penalty_corr)
