@@ -339,8 +339,8 @@ def svmplus_certificate(
     Notes
     -----
     With correction_reg = 0 the dual asks for sum_i alpha_corr_i z*_i = 0 (eq:svmp_kkt:cw). What the
-    point lacks of it enters the gap: ``dual_objective`` is lowered by |<w*, sum_i alpha_corr_i
-    z*_i>|.
+    point lacks of it enters the gap: ``dual_objective`` is lowered by
+    ``|<w*, sum_i alpha_corr_i z*_i>|``.
     """
     y, C, priv = problem.y, problem.C, problem.priv
     rows = np.flatnonzero(problem.privileged)
