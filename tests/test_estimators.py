@@ -33,8 +33,8 @@ def expected_failures(estimator):
     if estimator.kernel == "precomputed":
         return {
             # SVC takes half of such a matrix without a word, and passes.
-            "check_classifiers_one_label_sample_weights": "its kernel matrix is uniform noise, which "
-            "is not symmetric and is refused as such"
+            "check_classifiers_one_label_sample_weights": "its kernel matrix is uniform noise, "
+            "which is not symmetric and is refused as such"
         }
     return {}
 
