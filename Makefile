@@ -53,7 +53,7 @@ lint: $(VENV)/.stamp-lupi $(VENV)/.stamp-test ## set up, check style and types
 	@$(BIN)/mypy --no-error-summary
 
 docs: $(VENV)/.stamp-lupi $(VENV)/.stamp-docs ## set up, run the examples, build docs/_build/html
-	@$(BIN)/sphinx-build -q -b html $(SPHINXOPTS) docs docs/_build/html
+	@$(BIN)/sphinx-build -q -E -b html $(SPHINXOPTS) docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 
 bench: $(VENV)/.stamp-lupi $(VENV)/.stamp-bench ## set up, run the benchmarks (takes a while)

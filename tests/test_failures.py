@@ -83,6 +83,7 @@ BROKEN = {
     "weights too short": ((X, y, weight[:-1], {}), ["sample_weight", "(30,)", "(29,)"]),
     "2-d weights": ((X, y, weight[:, None], {}), ["sample_weight", "(30,)", "(30, 1)"]),
     "text weights": ((X, y, np.full(30, "heavy"), {}), ["sample_weight", "numbers", "<U5"]),
+    "complex weights": ((X, y, weight + 1j, {}), ["sample_weight", "real numbers", "complex128"]),
     "negative class weight": (
         (X, y, weight, {"class_weight": {1: -2.0}}),
         ["class_weight", "non-negative", "-2.0"],
@@ -271,6 +272,8 @@ MUTATIONS = {
     ],
     "support_": [lambda a: a[:-1], lambda a: np.r_[a, a]],
     "intercept_": [lambda a: np.r_[a, a], lambda a: a[:0]],
+    "classes_": [lambda a: a[:-1], lambda a: np.r_[a, a], lambda a: None],
+    "_gamma": [lambda a: None, lambda a: "scale", lambda a: np.zeros(2)],
     "n_features_in_": [lambda a: a + 1],
 }
 
@@ -476,6 +479,11 @@ def test_starved_solver_keeps_its_best_point(n, max_iter):
     assert model.primal_objective_ >= best * (1 - 1e-9)
     assert model.duality_gap_ > 1e-3 * best
     assert np.isfinite(model.decision_function(rows)).all()
+
+
+def test_a_bound_on_the_steps_beyond_any_integer():
+    model = WeightedSVC(max_iter=2**70).fit(X, y)
+    np.testing.assert_array_equal(model.alpha_, WeightedSVC().fit(X, y).alpha_)
 
 
 def test_more_steps_never_harm():
@@ -717,7 +725,7 @@ except KeyboardInterrupt:
         (12000, {"C": 1e4, "tol": 1e-9}),  # the descent
         (12000, {"C": 1e4, "tol": 1e-9, "kernel": "linear"}),
         (12000, {"C": 1e4, "tol": 1e-9, "cache_size": 20}),  # rows are computed again and again
-        (1000, {"C": 1e6, "tol": 1e-12, "kernel": "linear"}),  # everything in one call
+        (1000, {"C": 1e9, "tol": 1e-12, "kernel": "linear"}),  # everything in one call, some 10 s
     ],
     ids=["rbf", "linear", "small cache", "small problem"],
 )

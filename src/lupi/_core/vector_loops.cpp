@@ -56,10 +56,31 @@ inline Vec<R> splat(R x) {
 // leaves the integer in the low bits; 2^n by writing the exponent. Arguments are clamped to the
 // range without denormals or overflow.
 
+// The smaller and the larger, in one instruction where the processor has it; x where y is not a number.
+template <class R>
+inline Vec<R> smaller(Vec<R> x, R y) {
+  const Vec<R> all = splat<R>(y);
+  return all < x ? all : x;
+}
+template <class R>
+inline Vec<R> larger(Vec<R> x, R y) {
+  const Vec<R> all = splat<R>(y);
+  return all > x ? all : x;
+}
+#if LUPI_VECTOR_BYTES == 64
+template <>
+inline Vec<float> smaller(Vec<float> x, float y) { return (Vec<float>)_mm512_min_ps(_mm512_set1_ps(y), (__m512)x); }
+template <>
+inline Vec<float> larger(Vec<float> x, float y) { return (Vec<float>)_mm512_max_ps(_mm512_set1_ps(y), (__m512)x); }
+template <>
+inline Vec<double> smaller(Vec<double> x, double y) { return (Vec<double>)_mm512_min_pd(_mm512_set1_pd(y), (__m512d)x); }
+template <>
+inline Vec<double> larger(Vec<double> x, double y) { return (Vec<double>)_mm512_max_pd(_mm512_set1_pd(y), (__m512d)x); }
+#endif
+
 inline Vec<float> exp(Vec<float> x) {
   // Polynomial: the minimax coefficients of the Cephes library's expf (S. Moshier).
-  x = x < -87.0f ? splat<float>(-87.0f) : x;
-  x = x > 88.0f ? splat<float>(88.0f) : x;
+  x = smaller<float>(larger<float>(x, -87.0f), 88.0f);
   const float magic = 12582912.0f;
   Vec<float> t = x * 1.44269504088896341f + magic;
   Vec<float> n = t - magic;
@@ -72,14 +93,13 @@ inline Vec<float> exp(Vec<float> x) {
   p = p * r + 1.6666665459e-1f;
   p = p * r + 5.0000001201e-1f;
   p = p * (r * r) + r + 1.0f;
-  IVec<float> e = (IVec<float>)t - 0x4B400000;  // the integer n
-  return p * (Vec<float>)((e + 127) << 23);
+  // The integer n is in the low bits of t; what stands above them is shifted out.
+  return p * (Vec<float>)(((IVec<float>)t + 127) << 23);
 }
 
 inline Vec<double> exp(Vec<double> x) {
   // Taylor to degree 12: the remainder r^13 / 13! <= 2e-16 is below rounding.
-  x = x < -708.0 ? splat<double>(-708.0) : x;
-  x = x > 709.0 ? splat<double>(709.0) : x;
+  x = smaller<double>(larger<double>(x, -708.0), 709.0);
   const double magic = 6755399441055744.0;
   Vec<double> t = x * 1.44269504088896340736 + magic;
   Vec<double> n = t - magic;
@@ -97,8 +117,7 @@ inline Vec<double> exp(Vec<double> x) {
   p = p * r + 1.0 / 6.0;
   p = p * r + 0.5;
   p = p * (r * r) + r + 1.0;
-  IVec<double> e = (IVec<double>)t - 0x4338000000000000LL;
-  return p * (Vec<double>)((e + 1023) << 52);
+  return p * (Vec<double>)(((IVec<double>)t + 1023) << 52);
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -164,7 +183,7 @@ void finish(R* tile, const R* na, const R* nb, const KernelParams& p) {
         for (int j = 0; j < w; ++j) {
           R* t = tile + (i * w + j) * L;
           Vec<R> d2 = (na[i] + load<R>(nb + j * L)) - R(2) * load<R>(t);
-          d2 = d2 < R(0) ? splat<R>(R(0)) : d2;
+          d2 = larger<R>(d2, R(0));
           store<R>(t, exp(-gamma * d2));
         }
       break;

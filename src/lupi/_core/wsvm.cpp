@@ -120,6 +120,7 @@ struct Descent {
   const Report& report;
   DescentResult result;
   std::vector<double> start, start_v;  // a, and v, which was exact then
+  std::vector<double> base;            // a less what was moved by stored rows since then
   InnerProblem<R> inner;
   std::vector<i64> up{}, low{}, changed{};
   std::vector<R> delta{};
@@ -189,12 +190,15 @@ void Descent<S>::solve_set(const std::vector<i64>& set, double m, double M, doub
 // Every variable that violates is visited, the worst first, in sets of a few hundred, and then once
 // more. A set is solved roughly; then one product with the rows of the variables that moved brings v
 // up to date. This takes the problem from zero to a fair start at the price of a matrix product; rows
-// of variables that do not move are never formed.
+// of variables that do not move are never formed, and those of variables that end at a bound, most of
+// which stay there, are not stored.
 template <class S>
 void Descent<S>::sweep() {
   const i64 q_max = std::min(options.working_set, rows.capacity());
   std::vector<i64> set;
   std::vector<char> visited(std::size_t(box.n), 0);
+  std::vector<i64> stored, passing;
+  std::vector<R> stored_delta, passing_delta;
   std::vector<const S*> changed_rows;
   for (int round = 0;;) {
     double m, M;
@@ -211,21 +215,33 @@ void Descent<S>::sweep() {
     // A third of the violation: solving a set further fits it to a v that the next set changes. At
     // n = 10,000 a tenth costs 10 % more steps in all.
     solve_set(set, m, M, 0.35 * result.violation);
-    if (!rows.has_room(i64(changed.size()))) {  // the rows that are there will be wanted again
-      rows.kernel().template subtract<R>(changed.data(), i64(changed.size()), delta.data(), v, pool);
-      continue;
-    }
-    rows.ensure(changed.data(), i64(changed.size()), pool);
-    changed_rows.clear();
-    for (i64 i : changed) changed_rows.push_back(rows.row(i));
-    pool.run(box.n, [&](i64 begin, i64 end) {
-      row_loops<S>().subtract(changed_rows.data(), delta.data(), i64(delta.size()), begin, end, v,
-                              rows.scale());
-    });
+    stored.clear(), stored_delta.clear(), passing.clear(), passing_delta.clear();
     for (std::size_t k = 0; k < changed.size(); ++k) {
-      const ExcessList& excess = rows.excess()[changed[k]];
+      const i64 i = changed[k];
+      const bool keep = rows.row(i) || (a[i] > box.lo[i] && a[i] < box.hi[i]);
+      (keep ? stored : passing).push_back(i);
+      (keep ? stored_delta : passing_delta).push_back(delta[k]);
+    }
+    if (!rows.has_room(i64(stored.size()))) {  // the rows that are there will be wanted again
+      passing.swap(changed), passing_delta.swap(delta);
+      stored.clear(), stored_delta.clear();
+    }
+    if (!passing.empty())
+      rows.kernel().template subtract<R>(passing.data(), i64(passing.size()), passing_delta.data(), v,
+                                         pool);
+    for (std::size_t k = 0; k < passing.size(); ++k)
+      base[std::size_t(passing[k])] += double(passing_delta[k]);
+    rows.ensure(stored.data(), i64(stored.size()), pool);
+    changed_rows.clear();
+    for (i64 i : stored) changed_rows.push_back(rows.row(i));
+    pool.run(box.n, [&](i64 begin, i64 end) {
+      row_loops<S>().subtract(changed_rows.data(), stored_delta.data(), i64(stored.size()), begin, end,
+                              v, rows.scale());
+    });
+    for (std::size_t k = 0; k < stored.size(); ++k) {
+      const ExcessList& excess = rows.excess()[stored[k]];
       for (i64 e = 0; e < excess.count; ++e)
-        v[excess.first[e].column] -= double(delta[k]) * double(excess.first[e].amount);
+        v[excess.first[e].column] -= double(stored_delta[k]) * double(excess.first[e].amount);
     }
   }
 }
@@ -395,12 +411,13 @@ bool Descent<S>::pairs() {
   std::vector<i64> want;
   std::vector<R> score;
   for (;;) {
-    // Rows that are stored with an error e per entry put an error of about 4 e |a - start| on v (the
+    // Rows that are stored with an error e per entry put an error of about 4 e |a - base| on v (the
     // largest of n nearly normal ones); a violation below that means nothing.
     double moved = 0;
     for (std::size_t k = 0; k < active.idx.size(); ++k) a[active.idx[k]] = active.a[k];
-    for (i64 i = 0; i < box.n; ++i) moved += (a[i] - start[std::size_t(i)]) * (a[i] - start[std::size_t(i)]);
-    const double eps = std::max(options.tol, 4 * stored_error<S> * rows.scale().top * std::sqrt(moved));
+    for (i64 i = 0; i < box.n; ++i) moved += (a[i] - base[std::size_t(i)]) * (a[i] - base[std::size_t(i)]);
+    const double noise = 4 * stored_error<S> * rows.scale().top * std::sqrt(moved);
+    const double eps = std::max(options.tol, noise);
     crew.run(s, eps, std::min(options.max_steps, s.steps + steps_per_check));
     check();
     report({s.steps, result.sets, s.violation});
@@ -453,7 +470,7 @@ DescentResult wsvm_descend(RowCache<S>& rows, const Box& box, double* a, double*
                            const DescentOptions& options, Pool& pool, const Check& check,
                            const Report& report) {
   Descent<S> descent{rows,   box,  a,      v, options, pool, check, report,
-                     {}, {a, a + box.n}, {v, v + box.n},
+                     {}, {a, a + box.n}, {v, v + box.n}, {a, a + box.n},
                      InnerProblem<Real<S>>(std::min(options.working_set, box.n))};
   const bool roomy = rows.capacity() >= std::min(box.n, 2 * options.working_set);
   if (!roomy) {

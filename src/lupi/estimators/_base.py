@@ -64,10 +64,12 @@ def check_weights(sample_weight: Any, n: int) -> NDArray[np.float64] | None:
         weight = np.asarray(sample_weight)
         if weight.dtype.kind not in "fiub":
             try:
+                if weight.dtype.kind == "c":
+                    raise TypeError("complex numbers have no order")
                 weight = weight.astype(np.float64)
             except (TypeError, ValueError) as error:
                 raise ValueError(
-                    f"sample_weight must hold numbers; got an array of {weight.dtype}."
+                    f"sample_weight must hold real numbers; got an array of {weight.dtype}."
                 ) from error
         if weight.ndim != 1:
             raise ValueError(

@@ -73,7 +73,7 @@ def solve(
     limit = memory_limit(cache_size, n)
     signed_c = y * problem.c
     lo, hi = np.minimum(signed_c, 0.0), np.maximum(signed_c, 0.0)
-    max_steps = max_iter if max_iter >= 0 else max(_MANY_STEPS, 100 * n)
+    max_steps = min(max_iter, 2**62) if max_iter >= 0 else max(_MANY_STEPS, 100 * n)
     if init is None:
         a, v = np.zeros(n), y.copy()
     else:
