@@ -56,7 +56,13 @@ IMPORTS = {name_of(path): imports_of(path) for path in MODULES}
 # Package -> what it may import of lupi. Its own modules come with it.
 ALLOWED = {
     "lupi": {"lupi.estimators"},
-    "lupi.estimators": {"lupi.problems", "lupi.kernels", "lupi.solution", "lupi.solvers"},
+    "lupi.estimators": {
+        "lupi.problems",
+        "lupi.kernels",
+        "lupi.solution",
+        "lupi.solvers",
+        "lupi.certificates",
+    },
     "lupi.solvers": {
         "lupi._core",
         "lupi.certificates",
@@ -65,6 +71,9 @@ ALLOWED = {
         "lupi.solution",
         "lupi.threads",
     },
+    "lupi.equivalence": {"lupi._theory", "lupi.kernels", "lupi.problems"},
+    "lupi.uniqueness": {"lupi._theory", "lupi.certificates", "lupi.problems"},
+    "lupi._theory": {"lupi.problems", "lupi.solution"},
     "lupi.certificates": {"lupi.problems"},
     "lupi.problems": {"lupi.kernels"},
     "lupi.kernels": {"lupi._core", "lupi.threads"},
