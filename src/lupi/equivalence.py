@@ -20,7 +20,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import lsq_linear
 
-from ._theory import Factor, Fitted, Index, factor, fitted, offset_weight, signed_gram, solve_lp
+from ._theory import (
+    Factor,
+    Fitted,
+    Index,
+    factor,
+    fitted,
+    offset_weight,
+    positive_combination,
+    signed_gram,
+    solve_lp,
+)
 from .kernels import KernelMatrix, KernelSpec, given_matrix
 from .problems import SVMPlusProblem, Vector, WSVMProblem
 
@@ -522,15 +532,12 @@ class EquivalentWeights:
             # |A x - goal| is |R x - Q' goal| and what no x can change.
             Q, R = np.linalg.qr(L[box].T)
             goal = Q.T @ goal
-            part = np.linalg.lstsq(R, goal, rcond=None)[0]
-            if (part < 0).any() or (part > upper).any():
-                inside = np.minimum(self._view.alpha[rows[box]], upper)
-                rest = goal - R @ inside
-                # Near alpha, where a member that is meant to be one has its mu.
-                if np.abs(rest).max(initial=0.0) > 1e-14 * np.abs(goal).max(initial=0.0):
+            # Near alpha, where a member that leaves the hard rows alone has its mu.
+            part = np.minimum(self._view.alpha[rows[box]], upper)
+            if np.abs(R @ part - goal).max() > 1e-14 * np.abs(goal).max():
+                part = np.linalg.lstsq(R, goal, rcond=None)[0]
+                if (part < 0).any() or (part > upper).any():
                     part = lsq_linear(R, goal, (0.0, upper), method="bvls", tol=1e-15).x
-                else:
-                    part = inside
             mu[rows[box]] = np.clip(part, 0.0, upper)
         return mu, c - mu
 
@@ -620,19 +627,16 @@ class EquivalentWeights:
         live = np.flatnonzero(support)
         walk = mu[live].copy()
         unit = float(self.weights[self._present].mean())
-        inner = factor(self._gram[np.ix_(live, live)]) if len(live) else None
-        null = inner.n_null if inner is not None else 0
-        if inner is not None and null:
-            basis = np.zeros((len(live), null))
-            basis[inner.rest] = np.eye(null)
-            basis[inner.first] = -inner.dependence()
-            basis = np.linalg.qr(basis)[0]
+        inner = factor(self._gram[np.ix_(live, live)])
+        null, T = inner.n_null, inner.dependence()
         members = np.zeros((k, self._problem.n))
         steps = 5 * min(null, 40)
         free = np.flatnonzero(self.on_margin | self.easy)
         for member in members:
-            for _ in range(steps):
-                direction = basis @ rng.normal(size=null)
+            directions = np.empty((steps, len(live)))
+            directions[:, inner.rest] = rng.normal(size=(steps, null))
+            directions[:, inner.first] = -directions[:, inner.rest] @ T.T
+            for direction in directions:
                 falling, rising = direction < 0, direction > 0
                 up = (-walk[falling] / direction[falling]).min(initial=np.inf)
                 down = (-walk[rising] / direction[rising]).max(initial=-np.inf)
@@ -676,7 +680,7 @@ class EquivalentWeights:
         unit = float(alpha.max()) or 1.0
         gain_rest = gain[f.rest] - T.T @ gain[f.first]
         if self._mean_slack < 1.0:
-            ray = self._ray(T)
+            ray = positive_combination(f.L)
             if ray is not None:
                 return self._unbounded(alpha, ray)
         result = solve_lp(
@@ -691,24 +695,6 @@ class EquivalentWeights:
         mu[f.first] = alpha[f.first] + T @ (alpha[f.rest] - mu[f.rest])
         prices = np.maximum(-result.ineqlin.marginals, 0.0)
         return self._bound(np.maximum(mu, 0.0), f.solve(gain[f.first] + prices))
-
-    def _ray(self, T: NDArray[np.float64]) -> Vector | None:
-        """D >= 0, not zero, with sum d y z = 0 and y'd = 0: the largest sum up to one."""
-        f = self._factor
-        of_sum = 1.0 - T.sum(axis=0)
-        result = solve_lp(
-            -of_sum,
-            what="a ray of the family of weights",
-            A_ub=np.vstack([T, of_sum]),
-            b_ub=np.r_[np.zeros(f.rank), 1.0],
-            bounds=(0.0, None),
-        )
-        if -result.fun < 0.5:  # a cone cut at one: zero or one
-            return None
-        ray = np.zeros(len(self._rows))
-        ray[f.rest] = result.x
-        ray[f.first] = -T @ result.x
-        return np.maximum(ray, 0.0)
 
     def _unbounded(self, alpha: Vector, ray: Vector) -> RhoBound:
         gain = self.slack[self._rows] - self._mean_slack
