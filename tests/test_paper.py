@@ -626,11 +626,12 @@ def theory_case(seed):
     if seed % 4 == 0:
         twins = rng.choice(n, size=n // 2)
         X[twins] = X[rng.choice(n, size=len(twins))]
-    kernel, params = [("linear", {}), ("rbf", {"gamma": 0.5})][int(rng.integers(2))]
+    # Narrow enough for a kernel matrix whose rank is not in doubt.
+    kernel, params = [("linear", {}), ("rbf", {"gamma": 4.0})][int(rng.integers(2))]
     return Case(f"seed {seed}: n={n}, {kernel}", kernel, X, y, c, params)
 
 
-THEORY = [theory_case(seed) for seed in range(120)]
+THEORY = [theory_case(seed) for seed in range(170)]
 
 
 def exact_fit(case, **settings):
@@ -651,6 +652,16 @@ def optimality_gap(case, model, c):
     value = primal_value(other, f0, (case.y * model.alpha_) @ f0, model.intercept_[0])
     solution = wsvm.solve(other.problem(), tol=1e-10)
     return (value - solution.dual_objective) / c.sum()
+
+
+def equations(case, *more):
+    """Orthonormal rows A with A d = 0 iff sum d y z = 0, y'd = 0 and d is orthogonal to `more`; and
+    whether the rank is in doubt."""
+    values, vectors = np.linalg.eigh(case.K)
+    Z = vectors * np.sqrt(np.maximum(values, 0.0))
+    _, sizes, rows = np.linalg.svd(np.vstack([(Z * case.y[:, None]).T, case.y, *more]))
+    sizes = sizes[: case.n] / sizes[0]
+    return rows[: len(sizes)][sizes > 1e-6], bool(((sizes > 1e-8) & (sizes < 1e-4)).any())
 
 
 def test_thm_svmw_unique_as_a_function():
@@ -703,7 +714,7 @@ def test_thm_svmp_unique_as_a_function():
 def test_prop_unique_dual():
     """The decision agrees with linear programmes over all dual solutions, written out on the whole
     kernel matrix; a direction that is returned leads to a second solution."""
-    n_unique = n_other = 0
+    n_unique = n_other = n_doubtful = 0
     for case in THEORY:
         model = exact_fit(case)
         answer = dual_is_unique(model)
@@ -729,23 +740,21 @@ def test_prop_unique_dual():
                 case.problem(), other, c - other, model.intercept_[0], model.slack_
             )
             assert residuals.largest <= 1e-6 * max(1.0, scale), case
-        # All dual solutions: another row of the same set can only be found if it is not unique.
+        # All dual solutions, by linear programmes: another one is found iff alpha is not unique.
+        A, doubtful = equations(case, np.ones(case.n))
+        n_doubtful += doubtful
+        if doubtful:
+            continue
         rng = np.random.default_rng(0)
-        values, vectors = np.linalg.eigh(case.K)
-        Z = vectors[:, values > 1e-11 * values[-1]] * np.sqrt(values[values > 1e-11 * values[-1]])
-        A = np.vstack([(Z * y[:, None]).T, y, np.ones(case.n)])
         furthest = 0.0
         for _ in range(4):
-            goal = rng.normal(size=case.n)
             found = linprog(
-                goal,
-                A_ub=np.vstack([A, -A]),
-                b_ub=np.r_[A @ alpha, -(A @ alpha)] + 1e-9 * c.max(),
-                bounds=np.c_[np.zeros(case.n), c],
+                rng.normal(size=case.n), A_eq=A, b_eq=A @ alpha, bounds=np.c_[np.zeros(case.n), c]
             )
             assert found.status == 0, case
             furthest = max(furthest, np.abs(found.x - alpha).max())
-        assert (furthest <= 1e-3 * c.max()) == bool(answer), (case, furthest)
+        assert (furthest <= 1e-5 * c.max()) == bool(answer), (case, furthest)
+    assert n_doubtful <= 60
     assert n_unique >= 30
     assert n_other >= 20
 
@@ -801,17 +810,17 @@ def test_cor_unique_dual():
 
 def test_def_equiv_weights():
     """Members are recognised, and what is changed by 1e-4 in a direction that leaves W is not."""
+    n_below = 0
     for case in THEORY:
         model = exact_fit(case)
         family = EquivalentWeights(model)
-        scale = case.c.max()
-        rng = np.random.default_rng(0)
         members = [case.c, *family.sample(3, random_state=0)]
         for c in members:
             assert family.contains(c), (case, family.violations(c))
             mu, nu = family.decompose(c)
             # The definition, line by line, on the whole kernel matrix.
             margin, hinge = margins(case, model)
+            scale = max(case.c.max(), c.max())
             assert (mu >= 0).all()
             assert (nu >= -1e-12 * scale).all()
             np.testing.assert_allclose(mu + nu, c, rtol=0, atol=1e-12 * c.max())
@@ -820,6 +829,7 @@ def test_def_equiv_weights():
             assert change @ case.K @ change <= (1e-6 * scale) ** 2 * case.K.diagonal().max()
             assert np.abs(mu * (hinge - 1 + margin)).max() <= 1e-7 * max(1.0, c.max())
             assert np.abs(nu * hinge).max() <= 1e-7 * max(1.0, c.max())
+        scale = case.c.max()
         hard = np.flatnonzero(family.hard)
         for row in hard[:3]:
             changed = case.c.copy()
@@ -835,14 +845,17 @@ def test_def_equiv_weights():
                 assert not family.contains(changed), case
                 found = family.violations(changed)
                 assert max(found["w"], found["b"]) > 1e-7 * scale
-        # Less than alpha on the margin where mu is unique.
-        if family.dimension == 0 and not dual_is_unique(model).direction:
+        # Less than alpha on the margin, where mu is alpha.
+        if family._factor.n_null == 0:
             for row in np.flatnonzero(family.on_margin & (model.alpha_ > 1e-3 * scale))[:2]:
                 changed = model.alpha_.copy()
                 changed[row] -= 1e-4 * scale
-                if family._factor.L.shape[1] <= case.n and rng.random() < 2:
+                assert max(family.violations(changed).values()) > 0, case
+                A, doubtful = equations(case)
+                if not doubtful:
+                    n_below += 1
                     assert not family.contains(changed), case
-                    assert max(family.violations(changed).values()) > 0
+    assert n_below >= 10
 
 
 def test_prop_equiv_weights():
@@ -858,18 +871,17 @@ def test_prop_equiv_weights():
         margin, _ = margins(case, model)
         rng = np.random.default_rng(2)
         rows = np.flatnonzero(margin <= 1 + 1e-7)
-        values, vectors = np.linalg.eigh(case.K)
-        keep = values > 1e-11 * values[-1]
-        Z = vectors[:, keep] * np.sqrt(values[keep])
-        A = np.vstack([(Z * case.y[:, None]).T, case.y])
+        A, doubtful = equations(case)
+        if doubtful:
+            continue
         found = linprog(
             rng.uniform(0.1, 1.0, size=len(rows)),
-            A_eq=A[:, rows] if np.linalg.matrix_rank(A[:, rows]) == len(A) else None,
-            b_eq=A @ model.alpha_ if np.linalg.matrix_rank(A[:, rows]) == len(A) else None,
-            A_ub=None,
+            A_eq=A[:, rows],
+            b_eq=A @ model.alpha_,
             bounds=(0, None),
         )
-        if found.status == 0 and found.x.any():
+        assert found.status == 0, case
+        if found.x.any():
             c = np.zeros(case.n)
             c[rows] = found.x
             n_moved += abs(c.sum() - model.alpha_.sum()) > 1e-3 * case.c.max()
@@ -1111,8 +1123,8 @@ def test_prop_svmw_to_svmp_iff_easy():
                 replicating_svm_plus(model)
             assert caught.value.rho_max == pytest.approx(value, rel=1e-7)
             check_certificate(case, model, family.max_rho())
-    assert n_yes >= 30
-    assert n_no >= 5
+    assert n_yes >= 20
+    assert n_no >= 20
 
 
 def test_prop_svmw_to_svmp_iff_easy_erratum():
@@ -1261,7 +1273,7 @@ def test_sec_example_svmw_not_svmp_on_a_grid():
     # "With the opposite prediction" (C = 4, gamma = 1), and the constant classifier.
     plus = SVMPlusClassifier(4.0, kernel="linear", kernel_priv="linear", correction_reg=1.0)
     assert plus.fit(X, y, X_priv=X_priv).coef_[0, 0] > 0
-    assert min(abs(w) for w, _ in found) <= 1e-6
+    assert min(abs(w) for w, _ in found) <= 1e-3
 
 
 def test_sec_svmminus():

@@ -243,8 +243,13 @@ _FEASIBILITY = 1e-10
 _LARGE = 200_000
 
 
-def solve_lp(cost: Vector, *, what: str, **constraints: Any) -> Any:
-    """The minimum of a feasible, bounded linear programme, by HiGHS; an error where it gives up."""
+def solve_lp(
+    cost: Vector, *, what: str, may_be_infeasible: bool = False, **constraints: Any
+) -> Any:
+    """The minimum of a bounded linear programme, by HiGHS; None where it is infeasible.
+
+    An error where HiGHS gives up.
+    """
     size = sum(np.size(constraints.get(name, ())) for name in ("A_ub", "A_eq"))
     methods = ("highs-ipm", "highs-ds") if size > _LARGE else ("highs-ds", "highs-ipm")
     for method in methods:
@@ -259,6 +264,8 @@ def solve_lp(cost: Vector, *, what: str, **constraints: Any) -> Any:
         )
         if result.status == 0:
             return result
+        if may_be_infeasible and result.status == 2:
+            return None
     raise RuntimeError(
         f"the linear programme for {what} was not solved: {result.message} It has "
         f"{len(cost)} variables. Scale the features, so that kernel values are near one."
@@ -281,12 +288,12 @@ def positive_combination(L: NDArray[np.float64]) -> Vector | None:
     L = L / largest
     u = np.zeros(r)
     values = L @ u
-    for _ in range(200):
+    for _ in range(100):
         short = np.maximum(1.0 - values, 0.0)
-        if float(values.min()) > 1e-9 * max(1.0, float(np.abs(u).sum())):
+        if float(values.min()) > 1e-13 * float(np.abs(u).sum()):
             return None
         gradient = -(L.T @ short)
-        if np.abs(gradient).max() <= 1e-13 * float(short.sum()):
+        if np.abs(gradient).max() <= 1e-12 * float(short.sum()):
             return short / short.sum()
         on = short > 0
         H = L[on].T @ L[on]
@@ -298,10 +305,16 @@ def positive_combination(L: NDArray[np.float64]) -> Vector | None:
         change = L @ step
         # Exact line search: the slope along the step is piecewise linear and rises through zero.
         u, values = _line_minimum(u, values, step, change)
-    raise RuntimeError(
-        "whether the two classes' rows with y f <= 1 can be separated could not be decided: they "
-        "can be, or not, by less than rounding. Scale the features."
+    # Neither to full precision: the rows are close to what separates the two cases.
+    result = solve_lp(
+        np.zeros(n),
+        what="a ray of the family of weights",
+        may_be_infeasible=True,
+        A_eq=np.vstack([L.T, np.ones(n)]),
+        b_eq=np.r_[np.zeros(r), 1.0],
+        bounds=(0.0, None),
     )
+    return None if result is None else np.maximum(result.x, 0.0)
 
 
 def _line_minimum(u: Vector, values: Vector, step: Vector, change: Vector) -> tuple[Vector, Vector]:

@@ -17,6 +17,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.linalg as la
 from numpy.typing import NDArray
 from scipy.optimize import lsq_linear
 
@@ -637,16 +638,17 @@ class EquivalentWeights:
             directions[:, inner.rest] = rng.normal(size=(steps, null))
             directions[:, inner.first] = -directions[:, inner.rest] @ T.T
             for direction in directions:
+                direction[np.abs(direction) <= 1e-12 * np.abs(direction).max()] = 0.0
                 falling, rising = direction < 0, direction > 0
                 up = (-walk[falling] / direction[falling]).min(initial=np.inf)
                 down = (-walk[rising] / direction[rising]).max(initial=-np.inf)
                 length = unit / np.abs(direction).max()
-                if np.isfinite(up) and np.isfinite(down):
+                if max(up, -down) <= 1e3 * length:
                     step = rng.uniform(down, up)
-                elif np.isfinite(down):
-                    step = down + rng.exponential((-down) + length)
+                elif -down <= up:  # no end, or one that is far out
+                    step = min(down + rng.exponential(length), up)
                 else:
-                    step = up - rng.exponential(up + length)
+                    step = max(up - rng.exponential(length), down)
                 walk = np.maximum(walk + step * direction, 0.0)
             member[self._rows[live]] = walk
             member[free] += rng.exponential(unit, size=len(free))
@@ -726,13 +728,42 @@ class EquivalentWeights:
         minus_f = -y * self._view.alpha[rows]
         if self.fixed_total or self._mean_slack >= 1.0:
             candidates.append((minus_f, -self._view.b))
+        elif self._factor.n_null == 0:
+            candidates += self._by_separation(minus_f)
         certificates = [self._certificate(coef, a0, total, gain) for coef, a0 in candidates]
         near = 1e-7 * max(1.0, float(np.abs(gain).max(initial=0.0)))
-        sound = [c for c in certificates if c.violation <= near]
-        best = min(
-            sound or certificates, key=lambda c: c.bound if sound else c.violation, default=None
+        # Sums of large terms that cancel prove little in floating point.
+        largest = 4e-16 * float(self._problem.kernel.diagonal().max())
+        rounding = [largest * float(np.abs(c.coef).sum()) for c in certificates]
+        known = list(zip(certificates, rounding, strict=True))
+        sound = [pair for pair in known if pair[0].violation + pair[1] <= near]
+        total_mu = float(self._view.alpha.sum())
+        best, _ = min(
+            sound or known,
+            key=lambda pair: pair[0].bound + pair[1] * total_mu if sound else pair[0].violation,
         )
         return RhoBound(float(gain @ mu), self._embed(mu), None, best)
+
+    def _by_separation(self, minus_f: Vector) -> list[tuple[Vector, float]]:
+        """Certificates -f + (1 - mean slack) h, with y_i h(x_i) >= 1 on the rows of mu.
+
+        h = 1 / y by interpolation is the best one and has coefficients as large as the kernel
+        matrix is close to singular; a small ridge tames them, and dividing by the smallest y h
+        makes the inequality exact again.
+        """
+        H, y = self._gram, self._problem.y[self._rows]
+        found = []
+        for ridge in (1e-13, 1e-11, 1e-9, 1e-7):
+            A = H + ridge * H.diagonal().max() * np.eye(len(H))
+            try:
+                a = la.cho_solve(la.cho_factor(A, check_finite=False), np.ones(len(H)))
+            except la.LinAlgError:
+                continue
+            smallest = float((H @ a).min())
+            if smallest > 0:
+                h = (1.0 - self._mean_slack) / smallest * y * a
+                found.append((minus_f + h, self._offset_weight * float(h.sum()) - self._view.b))
+        return found
 
     def _certificate(
         self, coef: Vector, intercept: float, total: float, gain: Vector
@@ -910,16 +941,17 @@ def replicating_svm_plus(
         return rho(c[present], xi[present])
 
     certificate = None
-    if weights.any():
+    if weights.sum() > 1e-12 * family.weights.sum():
         value = rho_of(weights)
-        if value <= zero:
+        if value < -zero:
             bound = family.max_rho()
             certificate = bound.certificate
             best = rho_of(bound.weights)
             if not np.isfinite(bound.value) or best > value:
                 weights, value = bound.weights, best
-    else:  # one class alone, without a loss: any weights will do
-        weights, value = np.where(present, family.weights, 0.0), 0.0
+    else:  # w = 0 and no row has a loss: any weights will do
+        weights = np.where(present, family.weights, 0.0)
+        value = rho_of(weights)
     if value < -zero or weights.sum() <= 1e-12 * family.weights.sum():
         mean = family._mean_slack
         raise NotReplicableError(
