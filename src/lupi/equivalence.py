@@ -309,7 +309,9 @@ class RhoCertificate:
     bound : float
         What rho cannot exceed.
     violation : float
-        By how much the first line fails at most, by rounding.
+        By how much the first line fails at most, a bound on the rounding of its sums included.
+        Where it is not small the kernel matrix is so close to singular that the value cannot be
+        proven in double precision.
     """
 
     coef: Vector
@@ -732,15 +734,11 @@ class EquivalentWeights:
             candidates += self._by_separation(minus_f)
         certificates = [self._certificate(coef, a0, total, gain) for coef, a0 in candidates]
         near = 1e-7 * max(1.0, float(np.abs(gain).max(initial=0.0)))
-        # Sums of large terms that cancel prove little in floating point.
-        largest = 4e-16 * float(self._problem.kernel.diagonal().max())
-        rounding = [largest * float(np.abs(c.coef).sum()) for c in certificates]
-        known = list(zip(certificates, rounding, strict=True))
-        sound = [pair for pair in known if pair[0].violation + pair[1] <= near]
+        sound = [c for c in certificates if c.violation <= near]
         total_mu = float(self._view.alpha.sum())
-        best, _ = min(
-            sound or known,
-            key=lambda pair: pair[0].bound + pair[1] * total_mu if sound else pair[0].violation,
+        best = min(
+            sound or certificates,
+            key=lambda c: c.bound + c.violation * total_mu if sound else c.violation,
         )
         return RhoBound(float(gain @ mu), self._embed(mu), None, best)
 
@@ -777,7 +775,9 @@ class EquivalentWeights:
             intercept=float(intercept),
             total=total,
             bound=float(self._view.alpha[rows] @ margin),
-            violation=float((gain - margin).max(initial=0.0)),
+            # Sums of large terms that cancel prove little in floating point.
+            violation=float((gain - margin).max(initial=0.0))
+            + 4e-16 * float(self._problem.kernel.diagonal().max()) * float(np.abs(coef).sum()),
         )
 
 
@@ -970,9 +970,12 @@ def replicating_svm_plus(
             weights,
             certificate,
         )
-    if value <= zero:
-        value = 0.0
     offset = float(weights @ xi) / float(weights.sum())
+    # A small rho with slacks that differ as little is a mild problem: only K* / gamma counts.
+    if value <= 1e-14 * float(weights.sum()) * float(xi.max(initial=0.0)):
+        value = 0.0
+    if np.ptp(xi[present]) <= 1e-12 * max(1.0, float(xi.max(initial=0.0))):
+        xi = np.full_like(xi, offset)
     return SVMPlusSetting(
         C=float(weights[present].mean()),
         correction_reg=value,

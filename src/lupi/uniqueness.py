@@ -250,11 +250,13 @@ def dual_is_unique(model: Any, *, allow_inexact: bool = False) -> DualUniqueness
     else:
         H, rows, beta_rows = _wsvm_curvature(view, view.problem)
     alpha, beta = view.alpha, view.beta
+    # What is within rounding of a bound is at it: no second solution is that close.
+    near = 1e-10 * float(view.cost.max())
     if isinstance(view.problem, SVMPlusProblem):
-        at_zero = np.concatenate([alpha[rows] <= 0, beta[beta_rows] <= 0])
+        at_zero = np.concatenate([alpha[rows] <= near, beta[beta_rows] <= near])
         at_top = np.zeros(len(at_zero), dtype=np.bool_)
     else:
-        at_zero, at_top = alpha[rows] <= 0, beta[rows] <= 0
+        at_zero, at_top = alpha[rows] <= near, beta[rows] <= near
     found, decided = flat_direction(H, at_zero, at_top)
     tolerance = decided.tolerance / max(float(H.diagonal().max(initial=0.0)), 1e-300)
     if found is None:
@@ -267,7 +269,7 @@ def dual_is_unique(model: Any, *, allow_inexact: bool = False) -> DualUniqueness
         direction_beta[beta_rows] = found[len(rows) :]
     else:
         direction_beta = -direction
-    step = min(_longest(alpha, direction), _longest(beta, direction_beta))
+    step = min(_longest(alpha, direction, near), _longest(beta, direction_beta, near))
     return DualUniqueness(
         False,
         direction,
@@ -295,8 +297,8 @@ def _why_unique(n_movable: int, n_null: int) -> str:
     )
 
 
-def _longest(x: Vector, dx: Vector) -> float:
-    falling = dx < 0
+def _longest(x: Vector, dx: Vector, near: float) -> float:
+    falling = (dx < 0) & (x > near)
     return float((-x[falling] / dx[falling]).min(initial=np.inf))
 
 
