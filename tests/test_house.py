@@ -72,6 +72,8 @@ ALLOWED = {
         "lupi.threads",
     },
     "lupi.equivalence": {"lupi._theory", "lupi.kernels", "lupi.problems"},
+    "lupi.inspection": {"lupi._theory", "lupi.problems"},
+    "lupi.plotting": {"lupi.inspection", "lupi.uniqueness", "lupi._theory"},
     "lupi.uniqueness": {"lupi._theory", "lupi.certificates", "lupi.problems"},
     "lupi._theory": {"lupi.problems", "lupi.solution"},
     "lupi.certificates": {"lupi.problems"},
@@ -116,7 +118,15 @@ def test_only_kernels_and_solvers_know_the_core():
 
 
 def test_certificates_and_problems_know_no_solver():
-    for module in ("lupi.certificates", "lupi.problems"):
+    for module in (
+        "lupi.certificates",
+        "lupi.problems",
+        "lupi._theory",
+        "lupi.equivalence",
+        "lupi.uniqueness",
+        "lupi.inspection",
+        "lupi.plotting",
+    ):
         for imported in IMPORTS[module]:
             assert not inside(imported, "lupi.solvers")
             assert not inside(imported, "lupi.estimators")

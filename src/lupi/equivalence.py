@@ -308,6 +308,9 @@ class RhoCertificate:
         t.
     bound : float
         What rho cannot exceed.
+    proves_negative : bool
+        Whether the bound is negative by more than the violation can account for: then no member
+        has a rho of zero or more.
     violation : float
         By how much the first line fails at most, a bound on the rounding of its sums included.
         Where it is not small the kernel matrix is so close to singular that the value cannot be
@@ -319,6 +322,7 @@ class RhoCertificate:
     total: float
     bound: float
     violation: float
+    proves_negative: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -770,14 +774,18 @@ class EquivalentWeights:
         y, rows = self._problem.y, self._rows
         g = self._problem.kernel.dot(whole) + intercept
         margin = (y * g)[rows] + total
+        bound = float(self._view.alpha[rows] @ margin)
+        # Sums of large terms that cancel prove little in floating point.
+        violation = float((gain - margin).max(initial=0.0)) + 4e-16 * float(
+            self._problem.kernel.diagonal().max()
+        ) * float(np.abs(coef).sum())
         return RhoCertificate(
             coef=whole,
             intercept=float(intercept),
             total=total,
-            bound=float(self._view.alpha[rows] @ margin),
-            # Sums of large terms that cancel prove little in floating point.
-            violation=float((gain - margin).max(initial=0.0))
-            + 4e-16 * float(self._problem.kernel.diagonal().max()) * float(np.abs(coef).sum()),
+            bound=bound,
+            violation=violation,
+            proves_negative=bound + violation * float(self.weights.sum()) < 0,
         )
 
 
@@ -965,7 +973,12 @@ def replicating_svm_plus(
                 if mean > 1
                 else "Misclassified rows have too little weight. "
             )
-            + "error.certificate is the proof.",
+            + (
+                "error.certificate is the proof."
+                if certificate is None or certificate.proves_negative
+                else "The kernel matrix is so close to singular that error.certificate does not "
+                "prove it in double precision."
+            ),
             value,
             weights,
             certificate,
