@@ -31,7 +31,7 @@ from lupi.equivalence import (
     svm_minus_ray,
     svm_reduction,
 )
-from lupi.solution import WSVMDual
+from lupi.solution import Solution, Status, SVMPlusDual, SVMPlusPrimal, WSVMDual
 from lupi.solvers import svmplus, wsvm
 from lupi.uniqueness import dual_is_unique, offset_interval, offset_is_unique
 
@@ -1221,6 +1221,38 @@ def test_prop_svmp_rho_equality_as_a_function():
             assert answer.full_rank
             np.testing.assert_allclose(model.instance_weights_, case.c, atol=1e-6 * case.c.sum())
     assert min(cases["strict"], cases["no_penalty"]) >= 20
+
+
+class SolvedByHand:
+    """A model whose solution was worked out by hand, as far as the theory looks at it."""
+
+    def __init__(self, case):
+        slack, zero = case.slack, np.zeros(case.n)
+        # The correcting function: w* = 0, or, with K* the identity, any slacks.
+        free = case.correction_reg == 0
+        primal = SVMPlusPrimal(
+            case.b, case.b_interval, slack, 0.0 if free else slack[0], slack if free else zero
+        )
+        dual = SVMPlusDual(case.alpha, case.beta, case.alpha + case.beta - case.c)
+        self.answer = (
+            case.problem(),
+            Solution(primal, dual, case.objective, case.objective, 0.0, Status.OPTIMAL, 1),
+        )
+
+    def _training_problem(self):
+        return self.answer
+
+
+def test_prop_svmp_rho_equality_by_hand():
+    """Both cases of the proposition at solutions that no solver has touched."""
+    cases = {case.name: case for case in HAND_SOLVED_SVMPLUS}
+    answer = svm_reduction(SolvedByHand(cases["one slack for all"]))
+    assert (answer.case, answer.slack) == ("constant_slack", 0.5)
+    answer = svm_reduction(SolvedByHand(cases["hard margin"]))
+    assert (answer.case, answer.slack) == ("constant_slack", 0.0)
+    answer = svm_reduction(SolvedByHand(cases["no penalty, full rank"]))
+    assert (answer.case, answer.full_rank) == ("no_penalty", True)
+    assert answer.excess == pytest.approx(0.0, abs=1e-12)
 
 
 def test_sec_example_svmw_not_svmp():
