@@ -112,7 +112,8 @@ class WeightedSVC(KernelSVC):
 
     Examples
     --------
-    >>>     >>> from lupi import WeightedSVC
+    >>> import numpy as np
+    >>> from lupi import WeightedSVC
     >>> X = np.array([[1.0], [2.0], [3.0]])
     >>> model = WeightedSVC(kernel="linear").fit(X, [1, -1, 1], sample_weight=[4, 6, 2])
     >>> model.coef_.round(6), model.intercept_.round(6)
