@@ -3,7 +3,7 @@ Which weights replay an SVM+?
 =============================
 
 The figure ``fig:equiv_example`` of the paper: privileged features and instance weights that give
-the same classifier.  Four rows on a line, two of them on the wrong side; the privileged feature is
+the same classifier.  Six rows on a line, two of them on the wrong side; the privileged feature is
 the loss of a good classifier, as the LUPI paradigm suggests.  See :ref:`equivalence`.
 """
 
@@ -21,7 +21,7 @@ from lupi.equivalence import replicating_weights, rho
 from lupi.inspection import explain
 from lupi.plotting import WeightMarginDisplay
 
-X = np.array([[-2.0], [-1.0], [0.4], [-0.4], [1.0], [2.0]])
+X = np.array([[-1.8], [-0.9], [0.3], [-0.5], [0.8], [1.7]])
 y = np.array([-1, -1, -1, 1, 1, 1])
 hardness = np.maximum(0.0, 1.0 - y * X[:, 0])[:, None]
 
@@ -75,7 +75,8 @@ for handle in legend.legend_handles[1:]:
 plt.show()
 
 # %%
-# Weights against margins: the misclassified rows carry the most.
+# Weights against margins: the rows beyond the margin gave their weight (the dashed line is what
+# each row costs) to those that are hard.
 
 WeightMarginDisplay.from_estimator(plus, s=60)
 plt.show()
