@@ -63,10 +63,10 @@ def explain(
     plays one of these roles:
 
     * ``"margin"``: it has no loss and :math:`\alpha > 0`: it holds the margin in place;
-    * ``"support"``: it is inside the margin, on the right side of the boundary;
+    * ``"support"``: it is inside the margin, on the right side of the boundary, and has
+      :math:`\alpha > 0`;
     * ``"outlier"``: it is misclassified;
-    * ``"ignored"``: :math:`\alpha = 0`: the model would be the same without it, as far as its
-      own constraint is concerned;
+    * ``"ignored"``: it is classified correctly and :math:`\alpha = 0`: w does not depend on it;
     * ``"absent"``: its cost is zero.
 
     Parameters
@@ -108,7 +108,7 @@ def explain(
         np.where(
             view.margin <= 0,
             "outlier",
-            np.where(hinge > 0, "support", np.where(alpha > 0, "margin", "ignored")),
+            np.where(alpha <= 0, "ignored", np.where(hinge > 0, "support", "margin")),
         ),
     )
     columns = {
