@@ -296,12 +296,13 @@ def positive_combination(L: NDArray[np.float64]) -> Vector | None:
         if np.abs(gradient).max() <= 1e-12 * float(short.sum()):
             return short / short.sum()
         on = short > 0
-        H = L[on].T @ L[on]
+        H = la.blas.dsyrk(1.0, L[on].T, lower=1)  # the lower triangle of L_on' L_on
         H[np.diag_indices(r)] += 1e-13 * float(H.diagonal().max())
         try:
-            step = -la.cho_solve(la.cho_factor(H, check_finite=False), gradient, check_finite=False)
+            root = la.cho_factor(H, lower=True, check_finite=False)
+            step = -la.cho_solve(root, gradient, check_finite=False)
         except la.LinAlgError:
-            step = -np.linalg.lstsq(H, gradient, rcond=None)[0]
+            step = np.linalg.lstsq(L[on], short[on], rcond=None)[0]
         change = L @ step
         # Exact line search: the slope along the step is piecewise linear and rises through zero.
         u, values = _line_minimum(u, values, step, change)
