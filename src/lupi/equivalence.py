@@ -536,12 +536,13 @@ class EquivalentWeights:
         if box.any() and L.shape[1]:
             goal = L.T @ (self._view.alpha - mu)[rows]
             upper = c[rows[box]]
-            # |A x - goal| is |R x - Q' goal| and what no x can change.
-            Q, R = np.linalg.qr(L[box].T)
-            goal = Q.T @ goal
             # Near alpha, where a member that leaves the hard rows alone has its mu.
             part = np.minimum(self._view.alpha[rows[box]], upper)
-            if np.abs(R @ part - goal).max() > 1e-14 * np.abs(goal).max():
+            scale = float(np.abs(L).max()) * float(c[rows].sum())
+            if np.abs(L[box].T @ part - goal).max() > 1e-14 * scale:
+                # |A x - goal| is |R x - Q' goal| and what no x can change.
+                Q, R = np.linalg.qr(L[box].T)
+                goal = Q.T @ goal
                 part = np.linalg.lstsq(R, goal, rcond=None)[0]
                 if (part < 0).any() or (part > upper).any():
                     part = lsq_linear(R, goal, (0.0, upper), method="bvls", tol=1e-15).x
