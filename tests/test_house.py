@@ -56,7 +56,13 @@ IMPORTS = {name_of(path): imports_of(path) for path in MODULES}
 # Package -> what it may import of lupi. Its own modules come with it.
 ALLOWED = {
     "lupi": {"lupi.estimators"},
-    "lupi.estimators": {"lupi.problems", "lupi.kernels", "lupi.solution", "lupi.solvers"},
+    "lupi.estimators": {
+        "lupi.problems",
+        "lupi.kernels",
+        "lupi.solution",
+        "lupi.solvers",
+        "lupi.certificates",
+    },
     "lupi.solvers": {
         "lupi._core",
         "lupi.certificates",
@@ -65,6 +71,11 @@ ALLOWED = {
         "lupi.solution",
         "lupi.threads",
     },
+    "lupi.equivalence": {"lupi._theory", "lupi.kernels", "lupi.problems"},
+    "lupi.inspection": {"lupi._theory", "lupi.problems"},
+    "lupi.plotting": {"lupi.inspection", "lupi.uniqueness", "lupi._theory"},
+    "lupi.uniqueness": {"lupi._theory", "lupi.certificates", "lupi.problems"},
+    "lupi._theory": {"lupi.problems", "lupi.solution"},
     "lupi.certificates": {"lupi.problems"},
     "lupi.problems": {"lupi.kernels"},
     "lupi.kernels": {"lupi._core", "lupi.threads"},
@@ -107,7 +118,15 @@ def test_only_kernels_and_solvers_know_the_core():
 
 
 def test_certificates_and_problems_know_no_solver():
-    for module in ("lupi.certificates", "lupi.problems"):
+    for module in (
+        "lupi.certificates",
+        "lupi.problems",
+        "lupi._theory",
+        "lupi.equivalence",
+        "lupi.uniqueness",
+        "lupi.inspection",
+        "lupi.plotting",
+    ):
         for imported in IMPORTS[module]:
             assert not inside(imported, "lupi.solvers")
             assert not inside(imported, "lupi.estimators")

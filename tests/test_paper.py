@@ -1,6 +1,8 @@
 """One test per statement of the paper, named by its label."""
 
+import math
 from dataclasses import replace
+from fractions import Fraction
 
 import clarabel
 import numpy as np
@@ -11,14 +13,27 @@ from cases import (
     HAND_SOLVED_SVMPLUS,
     Case,
     SVMPlusCase,
+    numpy_kernel,
     random_svmplus,
     random_wsvm,
 )
+from scipy.optimize import linprog, lsq_linear
 
 from lupi import SVMPlusClassifier, WeightedSVC
 from lupi.certificates import svmplus_residuals, wsvm_residuals
-from lupi.solution import WSVMDual
+from lupi.equivalence import (
+    EquivalentWeights,
+    NotReplicableError,
+    necessary_condition,
+    replicating_svm_plus,
+    replicating_weights,
+    rho,
+    svm_minus_ray,
+    svm_reduction,
+)
+from lupi.solution import Solution, Status, SVMPlusDual, SVMPlusPrimal, WSVMDual
 from lupi.solvers import svmplus, wsvm
+from lupi.uniqueness import dual_is_unique, offset_interval, offset_is_unique
 
 COUNTEREXAMPLE = HAND_SOLVED[0]
 
@@ -37,9 +52,9 @@ def test_counterexample():
     assert model.dual_objective_ == pytest.approx(10.0, abs=1e-9)
     assert model.predict(X).tolist() == [1, -1, -1]
     # rho(c, xi) = <c - mean(c), xi> = -8; the paper prints it divided by sum(c): -2/3.
-    rho = (np.array(c) - np.mean(c)) @ model.slack_
-    assert rho == pytest.approx(-8.0, abs=1e-8)
-    assert rho / sum(c) == pytest.approx(-2 / 3, abs=1e-9)
+    value = (np.array(c) - np.mean(c)) @ model.slack_
+    assert value == pytest.approx(-8.0, abs=1e-8)
+    assert value / sum(c) == pytest.approx(-2 / 3, abs=1e-9)
 
 
 def test_eq_svmw_primal():
@@ -587,3 +602,739 @@ def test_prop_svmp_rho_equality_no_penalty(kernel, priv):
         np.testing.assert_allclose(f, g, rtol=0, atol=1e-4)
         hinge = np.maximum(0.0, 1 - y * model.decision_function(X))
         np.testing.assert_allclose(model.slack_, hinge, rtol=0, atol=1e-4)
+
+
+# ---- The theory as functions ---------------------------------------------------------------------
+
+
+def theory_case(seed):
+    """Small problems of either kernel; repeated rows, integer features and light outliers make the
+    Gram matrices singular and rho of either sign."""
+    rng = np.random.default_rng([53, seed])
+    n, d = int(rng.integers(5, 31)), int(rng.integers(1, 4))
+    X = rng.normal(size=(n, d))
+    if seed % 3 == 0:
+        X = rng.integers(-3, 4, size=(n, d)).astype(float)
+    score = X[:, 0] + 0.3 * rng.normal(size=n)
+    y = np.where(score > 0, 1.0, -1.0)
+    wrong = rng.random(n) < (0.0, 0.2, 0.45)[seed % 5 % 3]
+    y[wrong] *= -1
+    y[:2] = 1.0, -1.0
+    c = rng.exponential(size=n) * 10.0 ** rng.uniform(-1, 1)
+    if seed % 2:
+        c[wrong] *= 0.02
+    if seed % 4 == 0:
+        twins = rng.choice(n, size=n // 2)
+        X[twins] = X[rng.choice(n, size=len(twins))]
+    # Narrow enough for a kernel matrix whose rank is not in doubt.
+    kernel, params = [("linear", {}), ("rbf", {"gamma": 4.0})][int(rng.integers(2))]
+    return Case(f"seed {seed}: n={n}, {kernel}", kernel, X, y, c, params)
+
+
+THEORY = [theory_case(seed) for seed in range(170)]
+
+
+def exact_fit(case, **settings):
+    return case.estimator(tol=1e-9, **settings).fit(case.X, case.y, sample_weight=case.c)
+
+
+def margins(case, model):
+    """(y f, hinge) by NumPy alone."""
+    margin = case.y * (case.K @ (case.y * model.alpha_) + model.intercept_[0])
+    return margin, np.maximum(0.0, 1 - margin)
+
+
+def optimality_gap(case, model, c):
+    """How far (w, b) of the model is from the optimum of the weighted SVM with weights c: its
+    primal value against the dual optimum of another fit, relative to the sum of the weights."""
+    other = Case(case.name, case.kernel, case.X, case.y, c, case.params)
+    f0 = case.K @ (case.y * model.alpha_)
+    value = primal_value(other, f0, (case.y * model.alpha_) @ f0, model.intercept_[0])
+    solution = wsvm.solve(other.problem(), tol=1e-10)
+    return (value - solution.dual_objective) / c.sum()
+
+
+def equations(case, *more):
+    """Orthonormal rows A with A d = 0 iff sum d y z = 0, y'd = 0 and d is orthogonal to `more`; and
+    whether the rank is in doubt."""
+    values, vectors = np.linalg.eigh(case.K)
+    Z = vectors * np.sqrt(np.maximum(values, 0.0))
+    _, sizes, rows = np.linalg.svd(np.vstack([(Z * case.y[:, None]).T, case.y, *more]))
+    sizes = sizes[: case.n] / sizes[0]
+    return rows[: len(sizes)][sizes > 1e-6], bool(((sizes > 1e-8) & (sizes < 1e-4)).any())
+
+
+def test_thm_svmw_unique_as_a_function():
+    """offset_is_unique gives the sums and conditions of the theorem, offset_interval b's range."""
+    n_interval = 0
+    for seed in range(150):
+        case = balanced_or_not(seed)
+        model = exact_fit(case)
+        answer = offset_is_unique(model)
+        lower, upper = offset_interval(model)
+        assert answer.interval == (lower, upper), case
+        assert lower - 1e-8 <= model.intercept_[0] <= upper + 1e-8, case
+        np.testing.assert_allclose(model.intercept_interval_, (lower, upper), atol=1e-8)
+        margin, _ = margins(case, model)
+        inside, on = margin < 1 - 1e-7, margin <= 1 + 1e-7
+        up, c = case.y > 0, case.c
+        expected = (
+            (c[~up & inside].sum(), c[up & on].sum()),
+            (c[up & inside].sum(), c[~up & on].sum()),
+        )
+        np.testing.assert_allclose(answer.sums, expected, rtol=1e-12, atol=1e-12)
+        assert answer.conditions == tuple(a == b for a, b in expected), case
+        assert bool(answer) == (upper - lower <= 1e-7) == (not any(answer.conditions)), case
+        n_interval += not answer
+    assert 50 <= n_interval <= 100
+
+
+def test_thm_svmp_unique_as_a_function():
+    """A support vector makes b unique; without one the interval is the theorem's."""
+    for seed in range(100):
+        plain = balanced_or_not(seed)
+        rng = np.random.default_rng([4, seed])
+        X_priv = rng.normal(size=(plain.n, 2))
+        model = SVMPlusClassifier(kernel=plain.kernel, **plain.params, tol=1e-9)
+        model.fit(plain.X, plain.y, sample_weight=plain.c, X_priv=X_priv)
+        answer = offset_is_unique(model)
+        assert answer, plain
+        assert offset_interval(model) == pytest.approx((model.intercept_[0],) * 2, abs=1e-8)
+        label = 1.0 if seed % 2 else -1.0
+        model.fit(plain.X, plain.y, sample_weight=(plain.y == label) * 1.0, X_priv=X_priv)
+        own = plain.y == label
+        f_corr = model.predict_slack(X_priv)
+        # max over I_+ of 1 - xi <= b <= min over I_- of xi - 1, over the rows that are present.
+        lower = (1 - f_corr[own]).max() if label > 0 else -np.inf
+        upper = np.inf if label > 0 else (f_corr[own] - 1).min()
+        assert offset_interval(model) == pytest.approx((lower, upper), abs=1e-9)
+        assert not offset_is_unique(model)
+
+
+def test_prop_unique_dual():
+    """The decision agrees with linear programmes over all dual solutions, written out on the whole
+    kernel matrix; a direction that is returned leads to a second solution."""
+    n_unique = n_other = n_doubtful = 0
+    for case in THEORY:
+        model = exact_fit(case)
+        answer = dual_is_unique(model)
+        y, c, alpha = case.y, case.c, model.alpha_
+        Q = y[:, None] * case.K * y
+        if answer:
+            n_unique += 1
+        else:
+            n_other += 1
+            d, other = answer.direction, answer.alpha
+            assert answer.step > 0
+            assert np.abs(d).max() == pytest.approx(1.0)
+            np.testing.assert_allclose(other, alpha + answer.step * d, atol=1e-12)
+            np.testing.assert_allclose(answer.beta, c - other, atol=1e-9 * c.max())
+            assert (other >= 0).all()
+            assert (other <= c * (1 + 1e-12)).all()
+            assert np.abs(other - alpha).max() > 1e-6 * c.max()
+            scale = c.sum() * case.K.diagonal().max()
+            # Null(YKY), the complement of 1, the complement of y.
+            for value in (np.abs(Q @ d).max(), abs(d.sum()), abs(y @ d)):
+                assert value <= 1e-6 * max(1.0, scale), case
+            residuals = wsvm_residuals(
+                case.problem(), other, c - other, model.intercept_[0], model.slack_
+            )
+            assert residuals.largest <= 1e-6 * max(1.0, scale), case
+        # All dual solutions, by linear programmes: another one is found iff alpha is not unique.
+        A, doubtful = equations(case, np.ones(case.n))
+        n_doubtful += doubtful
+        if doubtful:
+            continue
+        rng = np.random.default_rng(0)
+        furthest = 0.0
+        goal = rng.normal(size=case.n)
+        for sign in (1, -1):
+            found = linprog(sign * goal, A_eq=A, b_eq=A @ alpha, bounds=np.c_[np.zeros(case.n), c])
+            assert found.status == 0, case
+            furthest = max(furthest, np.abs(found.x - alpha).max())
+        assert (furthest <= 1e-5 * c.max()) == bool(answer), (case, furthest)
+    assert n_doubtful <= 60
+    assert n_unique >= 30
+    assert n_other >= 20
+
+
+def test_prop_unique_dual_svm_plus():
+    """The same for SVM+: (alpha, alpha*) moves in Null(YKY) x Null(K*) within the bounds."""
+    n_unique = n_other = 0
+    for case in THEORY[:100]:
+        rng = np.random.default_rng(case.n)
+        X_priv = rng.integers(-1, 2, size=(case.n, 2)).astype(float)
+        X_priv[rng.random(case.n) < 0.2] = np.nan
+        model = SVMPlusClassifier(
+            kernel=case.kernel, **case.params, kernel_priv="linear", tol=1e-9
+        ).fit(case.X, case.y, sample_weight=case.c, X_priv=X_priv)
+        answer = dual_is_unique(model)
+        if answer:
+            n_unique += 1
+            continue
+        n_other += 1
+        known = ~np.isnan(X_priv[:, 0])
+        P = np.where(known[:, None], X_priv, 0.0)
+        Q = case.y[:, None] * case.K * case.y
+        d, e = answer.direction, answer.direction_beta
+        scale = case.c.sum() * max(1.0, case.K.diagonal().max())
+        checks = [np.abs(Q @ d).max(), abs(d.sum()), abs(case.y @ d)]
+        checks += [np.abs(P.T @ ((d + e) * known)).max(), abs(((d + e) * known).sum())]
+        checks += [np.abs((d + e)[~known]).max(initial=0.0)]
+        assert max(checks) <= 1e-6 * scale, case
+        assert (answer.alpha >= 0).all()
+        assert (answer.beta >= 0).all()
+        assert answer.step > 0
+        residuals = svmplus_residuals(
+            model._problem, answer.alpha, answer.beta, model.intercept_[0], model.slack_
+        )
+        assert residuals.largest <= 1e-5 * scale, case
+    assert n_unique >= 5
+    assert n_other >= 20
+
+
+def test_cor_unique_dual():
+    """Kernel matrices of full rank: both duals are unique."""
+    for seed in range(100):
+        rng = np.random.default_rng([1, seed])
+        n = int(rng.integers(4, 25))
+        X, X_priv = rng.normal(size=(n, 4)), rng.normal(size=(n, 4))
+        y = np.where(np.arange(n) % 2, 1.0, -1.0)
+        c = rng.exponential(size=n)
+        assert np.linalg.cond(numpy_kernel("rbf", X, X, gamma=2.0)) < 1e8
+        assert dual_is_unique(WeightedSVC(gamma=2.0, tol=1e-9).fit(X, y, sample_weight=c))
+        plus = SVMPlusClassifier(gamma=2.0, gamma_priv=2.0, tol=1e-9)
+        assert dual_is_unique(plus.fit(X, y, sample_weight=c, X_priv=X_priv))
+
+
+def test_def_equiv_weights():
+    """Members are recognised, and what is changed by 1e-4 in a direction that leaves W is not."""
+    n_below = 0
+    for case in THEORY:
+        model = exact_fit(case)
+        family = EquivalentWeights(model)
+        members = [case.c, *family.sample(3, random_state=0)]
+        for c in members:
+            assert family.contains(c), (case, family.violations(c))
+            mu, nu = family.decompose(c)
+            # The definition, line by line, on the whole kernel matrix.
+            margin, hinge = margins(case, model)
+            scale = max(case.c.max(), c.max())
+            assert (mu >= 0).all()
+            assert (nu >= -1e-12 * scale).all()
+            np.testing.assert_allclose(mu + nu, c, rtol=0, atol=1e-12 * c.max())
+            change = case.y * (mu - model.alpha_)
+            assert abs(change.sum()) <= 1e-7 * scale
+            assert change @ case.K @ change <= (1e-6 * scale) ** 2 * case.K.diagonal().max()
+            assert np.abs(mu * (hinge - 1 + margin)).max() <= 1e-7 * max(1.0, c.max())
+            assert np.abs(nu * hinge).max() <= 1e-7 * max(1.0, c.max())
+        scale = case.c.max()
+        hard = np.flatnonzero(family.hard)
+        for row in hard[:3]:
+            changed = case.c.copy()
+            changed[row] += 1e-4 * scale
+            # Does it leave? The distance of z_row from what rows on the margin can do.
+            on = np.flatnonzero(family.on_margin)
+            values, vectors = np.linalg.eigh(case.K)
+            Z = vectors * np.sqrt(np.maximum(values, 0))
+            A = np.c_[Z, np.ones(case.n)] * case.y[:, None]
+            room = case.c[on]
+            away = lsq_linear(A[on].T, -A[row], (-room / 1e-4 / scale, room / 1e-4 / scale)).cost
+            if away > 1e-4:
+                assert not family.contains(changed), case
+                found = family.violations(changed)
+                assert max(found["w"], found["b"]) > 1e-7 * scale
+        # Less than alpha on the margin, where mu is alpha.
+        if family._factor.n_null == 0:
+            for row in np.flatnonzero(family.on_margin & (model.alpha_ > 1e-3 * scale))[:2]:
+                changed = model.alpha_.copy()
+                changed[row] -= 1e-4 * scale
+                assert max(family.violations(changed).values()) > 0, case
+                A, doubtful = equations(case)
+                if not doubtful:
+                    n_below += 1
+                    assert not family.contains(changed), case
+    assert n_below >= 10
+
+
+def test_prop_equiv_weights():
+    """(w, b, xi) is optimal for weights iff they are in W: members are tried by another fit, and
+    weights that do keep the solution, found by linear programmes on the definition, are members."""
+    n_moved = 0
+    for case in THEORY[:110]:
+        model = exact_fit(case)
+        family = EquivalentWeights(model)
+        for c in family.sample(2, random_state=1):
+            assert optimality_gap(case, model, c) <= 1e-6, case
+        # Any vertex: mu on the rows with y f <= 1, a random goal, the equations as inequalities.
+        margin, _ = margins(case, model)
+        rng = np.random.default_rng(2)
+        rows = np.flatnonzero(margin <= 1 + 1e-7)
+        A, doubtful = equations(case)
+        if doubtful:
+            continue
+        found = linprog(
+            rng.uniform(0.1, 1.0, size=len(rows)),
+            A_eq=A[:, rows],
+            b_eq=A @ model.alpha_,
+            bounds=(0, None),
+        )
+        assert found.status == 0, case
+        if found.x.any():
+            c = np.zeros(case.n)
+            c[rows] = found.x
+            n_moved += abs(c.sum() - model.alpha_.sum()) > 1e-3 * case.c.max()
+            assert family.contains(c, tol=1e-6), (case, family.violations(c))
+            assert optimality_gap(case, model, c) <= 1e-6, case
+        # Weights of another kind are not members, and not optimal.
+        other = case.c * rng.uniform(0.5, 1.5, size=case.n)
+        gap = optimality_gap(case, model, other)
+        if gap > 1e-6:
+            assert not family.contains(other), (case, gap)
+    assert n_moved >= 10  # the sum of mu is not that of alpha
+
+
+def test_cor_equiv_weights():
+    """c = alpha, beta = 0 is a member, and a weighted SVM with these weights has the same w."""
+    for case in THEORY[:100]:
+        model = exact_fit(case)
+        family = EquivalentWeights(model)
+        c = family.concentrated()
+        assert family.contains(c)
+        assert optimality_gap(case, model, c) <= 1e-7 if c.any() else True
+        np.testing.assert_array_equal(c, model.alpha_)
+
+
+def plus_fit(case, seed, *, missing=0.0, same_cost=False, correction_reg=None):
+    rng = np.random.default_rng([7, seed])
+    X_priv = np.c_[np.abs(case.X[:, 0]) + 0.3 * rng.normal(size=case.n), rng.normal(size=case.n)]
+    X_priv[rng.random(case.n) < missing] = np.nan
+    X_priv[0] = 0.5
+    C = np.full(case.n, case.c.mean()) if same_cost else case.c
+    reg = 10.0 ** rng.uniform(-2, 2) if correction_reg is None else correction_reg
+    model = SVMPlusClassifier(
+        kernel=case.kernel,
+        **case.params,
+        kernel_priv="linear" if seed % 2 else "rbf",
+        gamma_priv=0.5,
+        correction_reg=reg,
+        tol=1e-12,
+    ).fit(case.X, case.y, sample_weight=C, X_priv=X_priv)
+    return model, C
+
+
+def test_thm_svmw_from_svmp_as_a_function():
+    """alpha + beta, tried: the weighted SVM with the offset of the SVM+ is the same classifier."""
+    for seed, case in enumerate(THEORY[:100]):
+        model, _ = plus_fit(case, seed, missing=0.2 * (seed % 3 == 0))
+        c = replicating_weights(model)
+        np.testing.assert_array_equal(c, model.instance_weights_)
+        weighted = WeightedSVC(
+            kernel=case.kernel, **case.params, intercept=model.intercept_[0], tol=1e-8
+        ).fit(case.X, case.y, sample_weight=c)
+        grid = np.random.default_rng(0).normal(size=(50, case.X.shape[1]))
+        np.testing.assert_allclose(
+            weighted.decision_function(grid), model.decision_function(grid), rtol=0, atol=1e-6
+        )
+
+
+def test_lem_svmp_necessary():
+    """Weighted mean loss >= mean loss, and the difference is gamma |w*|^2 + C sum(delta)."""
+    strict = 0
+    for seed, case in enumerate(THEORY[:100]):
+        model, C = plus_fit(case, seed, missing=0.3 * (seed % 4 == 0), same_cost=seed % 2 == 0)
+        weighted, mean = necessary_condition(model)
+        _, h = margins(case, model)
+        c = model.alpha_ + model.beta_
+        assert weighted == pytest.approx(c @ h / c.sum(), rel=1e-7, abs=1e-7)
+        assert mean == pytest.approx(C @ h / C.sum(), rel=1e-7, abs=1e-7)
+        if seed % 2 == 0:
+            assert mean == pytest.approx(h.mean(), rel=1e-7, abs=1e-7)
+        assert weighted >= mean - 1e-8
+        strict += weighted > mean + 1e-4
+        coef = model.solution_.primal.coef_corr
+        penalty = model.correction_reg * coef @ model._problem.kernel_corr.dense() @ coef
+        delta = np.maximum(model.slack_ - h, 0.0)
+        excess = (weighted - mean) * C.sum()
+        assert excess == pytest.approx(penalty + C @ delta, rel=1e-5, abs=1e-6 * C.sum()), case
+    assert strict >= 30
+
+
+def test_lem_svmp_necessary_without_penalty():
+    """Erratum: for gamma = 0 the inequality may be strict.
+
+    x = 0, -5, 1 with y = -1, -1, 1, x* = -1, 0, 1 and C = 1/3. The correcting function is a line
+    over x*, which costs three times its middle value, 3 xi_2 / 3 = (xi_1 + xi_3) / 2: SVM+ has
+    weights (1/2, 0, 1/2), hence w = 1/2 as in "two light points", and b in [-1, 1/2]. Losses are
+    (1 + b, [b - 3/2]_+ = 0, 1/2 - b), so that the weighted sum is 3/4 and the plain one, 1/3 times
+    their sum, 1/2.
+    """
+    model = SVMPlusClassifier(
+        1 / 3, kernel="linear", kernel_priv="linear", correction_reg=0.0, tol=1e-9
+    ).fit([[0.0], [-5.0], [1.0]], [-1, -1, 1], X_priv=[[-1.0], [0.0], [1.0]])
+    np.testing.assert_allclose(model.coef_, [[0.5]], atol=1e-6)
+    np.testing.assert_allclose(replicating_weights(model), [0.5, 0.0, 0.5], atol=1e-6)
+    assert necessary_condition(model) == pytest.approx((0.75, 0.5), abs=1e-6)
+    assert svm_reduction(model).case == "strict"
+
+
+def test_cor_svmp_from_svmw_necessary():
+    """rho(alpha + beta, h) >= 0, with the same cost for every row."""
+    for seed, case in enumerate(THEORY[:100]):
+        model, _ = plus_fit(case, seed, same_cost=True)
+        _, h = margins(case, model)
+        c = replicating_weights(model)
+        assert rho(c, h) >= -1e-7 * c.sum(), case
+        family = EquivalentWeights(
+            WeightedSVC(
+                kernel=case.kernel, **case.params, intercept=model.intercept_[0], tol=1e-8
+            ).fit(case.X, case.y, sample_weight=c),
+            include_absent=True,
+        )
+        assert family.max_rho().value >= -1e-6 * c.sum(), case
+
+
+def check_setting(case, model, setting):
+    """The trained setting has the same (w, b)."""
+    plus = SVMPlusClassifier(**setting.estimator_params(), tol=1e-12).fit(
+        case.X, case.y, **setting.fit_params()
+    )
+    grid = np.random.default_rng(0).normal(size=(50, case.X.shape[1]))
+    f, g = model.decision_function(grid), plus.decision_function(grid)
+    if setting.rho == 0:  # b need not be unique
+        np.testing.assert_allclose(f - f[0], g - g[0], rtol=0, atol=1e-6)
+    else:
+        np.testing.assert_allclose(f, g, rtol=0, atol=1e-6)
+    return plus
+
+
+def check_certificate(case, model, bound):
+    """Row by row, by sums of Python floats over the definition, from the kernel matrix on."""
+    proof = bound.certificate
+    n = case.n
+    K, y = case.K.tolist(), case.y.tolist()
+    a, alpha = proof.coef.tolist(), model.alpha_.tolist()
+
+    def value(coef, offset, i):
+        return math.fsum(coef[j] * K[i][j] for j in range(n)) + offset
+
+    f = [value([y[j] * alpha[j] for j in range(n)], model.intercept_[0], i) for i in range(n)]
+    loss = [max(0.0, 1 - y[i] * f[i]) for i in range(n)]
+    mean = math.fsum(loss) / n
+    g = [value(a, proof.intercept, i) for i in range(n)]
+    scale = 1e-9 * max(1.0, max(loss)) + proof.violation
+    for i in range(n):
+        if y[i] * f[i] <= 1 + 1e-9:
+            assert y[i] * g[i] + proof.total >= loss[i] - mean - scale, case
+    total = math.fsum(alpha[i] * (y[i] * g[i] + proof.total) for i in range(n))
+    doubt = (1e-6 + 2 * proof.violation) * sum(alpha)
+    assert proof.bound == pytest.approx(total, rel=1e-7, abs=doubt), case
+    assert bound.value <= total + doubt, case
+    assert proof.proves_negative == (total + proof.violation * case.c.sum() < 0)
+    return bound.value == pytest.approx(total, rel=1e-5, abs=1e-6 * sum(alpha))
+
+
+def test_thm_svmw_to_svmp_iff():
+    """rho >= 0 for some equivalent weights: the features of eq:svmw_to_svmp_feat, trained, give
+    (w, b). Otherwise the certificate is checked, and random members have no larger rho."""
+    n_yes = n_ray = n_no = n_sound = n_checked = n_proven = 0
+    for case in THEORY:
+        model = exact_fit(case)
+        family = EquivalentWeights(model)
+        bound = family.max_rho()
+        _, h = margins(case, model)
+        for c in family.sample(3, random_state=3):
+            assert rho(c, h) <= bound.value + 1e-6 * c.sum(), case
+        assert family.contains(bound.weights), (case, family.violations(bound.weights))
+        if bound.certificate is not None:
+            n_sound += check_certificate(case, model, bound)
+            n_checked += 1
+            assert rho(bound.weights, h) == pytest.approx(bound.value, abs=1e-7 * case.c.sum())
+        else:
+            n_ray += 1
+            d = bound.ray
+            assert (d >= 0).all()
+            assert d.any()
+            change = case.y * d
+            assert abs(change.sum()) <= 1e-9 * d.sum()
+            assert change @ case.K @ change <= 1e-14 * d.sum() ** 2 * case.K.diagonal().max()
+            assert rho(d, h) > 0
+            assert rho(bound.weights, h) > 0
+            assert family.contains(model.alpha_ + 10 * case.c.max() * d / d.max())
+        if bound.value < -1e-8 * case.c.sum():
+            n_no += 1
+            with pytest.raises(NotReplicableError) as caught:
+                replicating_svm_plus(model)
+            assert caught.value.rho_max == pytest.approx(bound.value)
+            n_proven += caught.value.certificate.proves_negative
+            continue
+        setting = replicating_svm_plus(model)
+        n_yes += 1
+        assert setting.rho == pytest.approx(max(rho(setting.weights, h), 0.0), abs=1e-7)
+        assert pytest.approx(setting.weights.mean()) == setting.C
+        assert setting.correction_reg == setting.rho
+        np.testing.assert_allclose(setting.X_priv[:, 0] + setting.intercept_corr, h, atol=1e-7)
+        plus = check_setting(case, model, setting)
+        if setting.rho > 1e-6:  # eq:svmw_to_svmp_copt
+            np.testing.assert_allclose(plus.slack_, h, rtol=0, atol=1e-5)
+            assert plus.intercept_corr_ == pytest.approx(setting.intercept_corr, abs=1e-4)
+    assert n_yes >= 40
+    assert n_no >= 10
+    assert n_ray >= 10
+    # In the others the kernel matrix is too close to singular for a proof in double precision.
+    assert n_sound >= 0.9 * n_checked
+    assert n_proven >= 0.9 * n_no
+
+
+def test_thm_svmw_to_svmp_iff_round_trip():
+    """SVM+ -> weights -> weighted SVM -> SVM+ setting -> SVM+: the same decision function."""
+    agreed = 0
+    for seed, case in enumerate(THEORY[:100]):
+        first, _ = plus_fit(case, seed, same_cost=True)
+        weighted = WeightedSVC(
+            kernel=case.kernel, **case.params, intercept=first.intercept_[0], tol=1e-8
+        ).fit(case.X, case.y, sample_weight=replicating_weights(first))
+        setting = replicating_svm_plus(weighted, include_absent=True)
+        second = SVMPlusClassifier(**setting.estimator_params(), tol=1e-12).fit(
+            case.X, case.y, **setting.fit_params()
+        )
+        grid = np.random.default_rng(seed).normal(size=(100, case.X.shape[1]))
+        f, g = first.decision_function(grid), second.decision_function(grid)
+        assert np.abs(f - g).max() <= 1e-6, (case, np.abs(f - g).max(), setting.rho)
+        agreed += 1
+    assert agreed == 100
+
+
+def test_prop_svmw_to_svmp_iff_easy():
+    """Full rank: alpha alone decides, and no linear programme is needed."""
+    n_yes = n_no = 0
+    for seed in range(100):
+        case = theory_case(1000 + seed)
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(case.n, 3))
+        case = Case("", "rbf", X, case.y, case.c, {"gamma": 2.0})
+        assert np.linalg.matrix_rank(case.K) == case.n
+        model = exact_fit(case)
+        _, h = margins(case, model)
+        value = rho(model.alpha_, h)
+        family = EquivalentWeights(model)
+        assert family.dimension == 0
+        assert family.max_rho().value == pytest.approx(value, rel=1e-7, abs=1e-9)
+        if value >= 1e-6:
+            n_yes += 1
+            check_setting(case, model, replicating_svm_plus(model))
+        elif value < -1e-6:
+            n_no += 1
+            with pytest.raises(NotReplicableError) as caught:
+                replicating_svm_plus(model)
+            assert caught.value.rho_max == pytest.approx(value, rel=1e-7)
+            check_certificate(case, model, family.max_rho())
+    assert n_yes >= 20
+    assert n_no >= 20
+
+
+def test_prop_svmw_to_svmp_iff_easy_erratum():
+    """The null space within 1's complement is trivial and rho(alpha, xi) < 0, yet SVM+ finds it.
+
+    Two rows that are easy whatever happens are added to the counterexample, each with a feature of
+    its own. d = (1, 2, 1, 0, 0) has sum d y z = 0 and d'y = 0, but d'1 = 4: weights
+    alpha + t d give the same classifier, and rho = -8/5 + 4/5 t.
+    """
+    X = np.array([[1.0, 0, 0], [2, 0, 0], [3, 0, 0], [0, 1, 0], [4, 0, 1]])
+    y, c = np.array([1, -1, 1, 1, -1]), np.array([4.0, 6, 2, 1, 1])
+    model = WeightedSVC(kernel="linear", tol=1e-9).fit(X, y, sample_weight=c)
+    np.testing.assert_allclose(model.coef_, [[-2.0, 0, 0]], atol=1e-9)
+    np.testing.assert_allclose(model.alpha_, [4, 6, 2, 0, 0], atol=1e-9)
+    A = np.vstack([(X * y[:, None]).T, y, np.ones(5)])
+    assert np.linalg.matrix_rank(A) == 5  # the hypothesis of the proposition
+    assert rho(model.alpha_, model.slack_) == pytest.approx(-1.6)
+    assert EquivalentWeights(model, fixed_total=True).max_rho().value == pytest.approx(-1.6)
+    assert EquivalentWeights(model).max_rho().value == np.inf
+    d = np.array([1.0, 2, 1, 0, 0])
+    assert rho(model.alpha_ + 4 * d, model.slack_) == pytest.approx(1.6)
+    setting = replicating_svm_plus(model)
+    plus = SVMPlusClassifier(**setting.estimator_params(), tol=1e-9).fit(
+        X, y, **setting.fit_params()
+    )
+    np.testing.assert_allclose(plus.coef_, [[-2.0, 0, 0]], atol=1e-6)
+    np.testing.assert_allclose(plus.intercept_, [3.0], atol=1e-6)
+
+
+def test_def_equiv_weights_erratum():
+    """mu_i (xi_i - h_i) = 0 holds for every mu; with it alone W has weights that change f.
+
+    Rows x = 1, 0, 2 (positive) and -1 (negative), w = 1, b = 0, alpha = (0.4, 0.2, 0, 0.6);
+    mu = alpha + 0.1 (-2, 1, 1, 0) satisfies every printed condition of U. Its third row is easy,
+    and the weighted SVM with these weights has w < 1.
+    """
+    X, y = np.array([[1.0], [0], [2], [-1]]), np.array([1, 1, 1, -1])
+    model = WeightedSVC(kernel="linear", tol=1e-9).fit(X, y, sample_weight=[0.5, 0.2, 1.0, 1.0])
+    alpha = np.array([0.4, 0.2, 0.0, 0.6])
+    np.testing.assert_allclose(model.coef_, [[1.0]], atol=1e-9)
+    np.testing.assert_allclose(model.alpha_, alpha, atol=1e-9)
+    mu = alpha + 0.1 * np.array([-2.0, 1, 1, 0])
+    assert (mu * y) @ X[:, 0] == pytest.approx(1.0)
+    assert mu @ y == pytest.approx(0.0)
+    assert mu.sum() == pytest.approx(alpha.sum())
+    again = WeightedSVC(kernel="linear", tol=1e-9).fit(X, y, sample_weight=mu)
+    assert again.coef_[0, 0] < 0.99
+    assert not EquivalentWeights(model).contains(mu)
+    assert not EquivalentWeights(model, fixed_total=True).contains(mu)
+
+
+def test_prop_svmp_rho_equality_as_a_function():
+    """Which case a model is in: strict, one slack for all rows, or no penalty."""
+    cases = {"strict": 0, "constant_slack": 0, "no_penalty": 0}
+    for seed in range(100):
+        case = theory_case(seed)
+        rng = np.random.default_rng(seed)
+        kind = seed % 4
+        X_priv, reg = [
+            (np.ones((case.n, 1)), 1.0),  # nothing to tell rows apart
+            (np.eye(case.n), 0.0),  # everything
+            (rng.normal(size=(case.n, 1)), 0.1),
+            (rng.normal(size=(case.n, 1)), 0.0),
+        ][kind]
+        model = SVMPlusClassifier(
+            kernel=case.kernel, **case.params, kernel_priv="linear", correction_reg=reg, tol=1e-9
+        ).fit(case.X, case.y, sample_weight=case.c, X_priv=X_priv)
+        answer = svm_reduction(model)
+        cases[answer.case] += 1
+        _, h = margins(case, model)
+        excess = (model.instance_weights_ - case.c) @ h
+        assert answer.excess == pytest.approx(excess, abs=1e-6 * case.c.sum())
+        equal = excess <= 1e-7 * case.c.sum()
+        if answer.case != "strict":
+            assert abs(excess) <= 1e-6 * case.c.sum(), case
+            np.testing.assert_allclose(model.slack_, h, rtol=0, atol=1e-5)
+        else:
+            assert not equal or kind == 3, case
+        if kind == 0:
+            # w* is zero here, so delta alone decides: a row with more slack than it needs.
+            common = model.intercept_corr_ + model.solution_.primal.coef_corr.sum()
+            assert (answer.case == "constant_slack") == bool(np.abs(h - common).max() <= 1e-7)
+        if answer.case == "constant_slack":
+            assert answer.slack == pytest.approx(h.max(), abs=1e-6)
+            np.testing.assert_allclose(h, answer.slack, atol=1e-6)
+        if kind == 1:
+            assert answer.case == "no_penalty"
+            assert answer.full_rank
+            np.testing.assert_allclose(model.instance_weights_, case.c, atol=1e-6 * case.c.sum())
+    assert min(cases["strict"], cases["no_penalty"]) >= 20
+
+
+class SolvedByHand:
+    """A model whose solution was worked out by hand, as far as the theory looks at it."""
+
+    def __init__(self, case):
+        slack, zero = case.slack, np.zeros(case.n)
+        # The correcting function: w* = 0, or, with K* the identity, any slacks.
+        free = case.correction_reg == 0
+        primal = SVMPlusPrimal(
+            case.b, case.b_interval, slack, 0.0 if free else slack[0], slack if free else zero
+        )
+        dual = SVMPlusDual(case.alpha, case.beta, case.alpha + case.beta - case.c)
+        self.answer = (
+            case.problem(),
+            Solution(primal, dual, case.objective, case.objective, 0.0, Status.OPTIMAL, 1),
+        )
+
+    def _training_problem(self):
+        return self.answer
+
+
+def test_prop_svmp_rho_equality_by_hand():
+    """Both cases of the proposition at solutions that no solver has touched."""
+    cases = {case.name: case for case in HAND_SOLVED_SVMPLUS}
+    answer = svm_reduction(SolvedByHand(cases["one slack for all"]))
+    assert (answer.case, answer.slack) == ("constant_slack", 0.5)
+    answer = svm_reduction(SolvedByHand(cases["hard margin"]))
+    assert (answer.case, answer.slack) == ("constant_slack", 0.0)
+    answer = svm_reduction(SolvedByHand(cases["no penalty, full rank"]))
+    assert (answer.case, answer.full_rank) == ("no_penalty", True)
+    assert answer.excess == pytest.approx(0.0, abs=1e-12)
+
+
+def test_sec_example_svmw_not_svmp():
+    """The counterexample with exact rational numbers: rho, the family, and the proof."""
+    X, y, c = [[1.0], [2.0], [3.0]], [1, -1, 1], [4, 6, 2]
+    model = WeightedSVC(kernel="linear", tol=1e-9).fit(X, y, sample_weight=c)
+    assert rho(c, model.slack_) == pytest.approx(-8.0, abs=1e-8)
+    assert rho(c, model.slack_) / 12 == pytest.approx(-2 / 3, abs=1e-9)
+    paper = EquivalentWeights(model, fixed_total=True)
+    assert paper.dimension == 0  # U = {alpha}
+    np.testing.assert_allclose(paper.concentrated(), c, atol=1e-9)
+    assert paper.max_rho().value == pytest.approx(-8.0, abs=1e-8)
+    # Other sums of weights do better, and not enough: (2, 2, 0).
+    family = EquivalentWeights(model)
+    assert family.dimension == 1
+    bound = family.max_rho()
+    assert bound.value == pytest.approx(-16 / 3, abs=1e-8)
+    np.testing.assert_allclose(bound.weights, [2.0, 2.0, 0.0], atol=1e-8)
+
+    points = [Fraction(1), Fraction(2), Fraction(3)]
+    alpha, signs, losses = [Fraction(v) for v in c], [1, -1, 1], [Fraction(v) for v in (0, 0, 4)]
+    mean = sum(losses) / 3
+    for result, expected in ((bound, Fraction(-16, 3)), (paper.max_rho(), Fraction(-8))):
+        proof = result.certificate
+        # g(x) = u x + u0, made exact.
+        u = Fraction(float(proof.coef @ np.ravel(X))).limit_denominator(1000)
+        u0 = Fraction(proof.intercept).limit_denominator(1000)
+        t = Fraction(proof.total).limit_denominator(1000)
+        for x, sign, loss in zip(points, signs, losses, strict=True):
+            assert sign * (u * x + u0) + t >= loss - mean
+        value = sum(
+            a * (sign * (u * x + u0) + t) for a, sign, x in zip(alpha, signs, points, strict=True)
+        )
+        assert value == expected
+    with pytest.raises(NotReplicableError, match=r"rho is at most -5\.33333") as caught:
+        replicating_svm_plus(model)
+    assert caught.value.rho_max == pytest.approx(-16 / 3, abs=1e-8)
+
+
+def test_sec_example_svmw_not_svmp_on_a_grid():
+    """For every C and gamma of a grid, SVM+ with the suggested features is another classifier, on
+    which the weighted average loss is not less than the plain one."""
+    X, y, xi, c = [[1.0], [2.0], [3.0]], [1, -1, 1], np.array([0.0, 0, 4]), np.array([4.0, 6, 2])
+    X_priv = (xi - c @ xi / c.sum())[:, None]
+    found = []
+    for C in 10.0 ** np.linspace(-2, 3, 11):
+        for correction_reg in [0.0, *10.0 ** np.linspace(-3, 3, 7), 8.0]:
+            plus = SVMPlusClassifier(
+                C, kernel="linear", kernel_priv="linear", correction_reg=correction_reg, tol=1e-8
+            ).fit(X, y, X_priv=X_priv)
+            found.append((plus.coef_[0, 0], plus.intercept_[0]))
+            weighted, mean = necessary_condition(plus)
+            assert weighted >= mean - 1e-7
+    away = np.abs(np.array(found) - (-2.0, 3.0)).max(axis=1)
+    assert away.min() > 0.5
+    # "With the opposite prediction" (C = 4, gamma = 1), and the constant classifier.
+    plus = SVMPlusClassifier(4.0, kernel="linear", kernel_priv="linear", correction_reg=1.0)
+    assert plus.fit(X, y, X_priv=X_priv).coef_[0, 0] > 0
+    assert min(abs(w) for w, _ in found) <= 1e-3
+
+
+def test_sec_svmminus():
+    """Every point of the ray is feasible for eq:svmm_primal, and the values go to -infinity."""
+    for case in THEORY[:100]:
+        rng = np.random.default_rng(case.n)
+        kind = case.n % 4
+        X_priv = rng.normal(size=(case.n, 2)) * (kind != 3)
+        kernel = ["linear", "rbf", "poly", "linear"][kind]
+        reg = 10.0 ** rng.uniform(-2, 2)
+        ray = svm_minus_ray(X_priv, C=case.c, correction_reg=reg, kernel_priv=kernel)
+        K = numpy_kernel(kernel, X_priv, X_priv)
+        squared = ray.coef @ K @ ray.coef if ray.coef is not None else 1.0
+        assert squared == pytest.approx(ray.squared_norm)
+        assert squared > 0
+        for t, value in zip(ray.steps, ray.values, strict=True):
+            slack = ray.slack(t)
+            if ray.coef is not None:
+                expected = t * (K @ ray.coef) + 1 + t * ray.shift
+                np.testing.assert_allclose(slack, expected, rtol=1e-9, atol=1e-9 * (1 + t))
+            # w = 0, b = 0: y f = 0 >= 1 - xi, and xi >= 0.
+            assert slack.min() >= 1 - 1e-9 * (1 + t)
+            assert value == pytest.approx(-0.5 * reg * t**2 * squared + case.c @ slack, rel=1e-9)
+        assert (np.diff(ray.values[1:]) < 0).all()
+        assert ray.values[-1] < ray.values[0] - 0.1 * reg
+        assert ray.objective(1e9) < -1e15 * reg

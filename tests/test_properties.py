@@ -718,7 +718,8 @@ def test_copies_of_a_model(tmp_path, classes):
         np.testing.assert_array_equal(copy.decision_function(frame), model.decision_function(frame))
         np.testing.assert_array_equal(copy.predict(frame), model.predict(frame))
         assert copy.get_params() == model.get_params()
-        assert sorted(vars(copy)) == sorted(vars(model))
+        # The training rows stay behind.
+        assert sorted(vars(copy)) == sorted(vars(model).keys() - {"_problem"})
         gap = np.atleast_1d(copy.duality_gap_)
         np.testing.assert_array_equal(gap, np.atleast_1d(model.duality_gap_))
         if classes == 2:

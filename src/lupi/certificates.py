@@ -88,6 +88,41 @@ def best_offset(residual: Vector, y: Vector, c: Vector) -> float:
     return float(residual[order[min(slope.searchsorted(0.0), len(order) - 1)]])
 
 
+def flat_offsets(
+    residual: Vector, y: Vector, c: Vector, rounding: float = 1e-9
+) -> tuple[float, float]:
+    """All offsets that minimise the loss of :func:`best_offset` up to rounding of the weights.
+
+    The interval where the slope is at most ``rounding * sum(c)`` either way. Sums of weights that
+    are meant to be equal (thm:svmw_unique) agree to rounding only, when the weights come from
+    another fit; the interval that the duals give (:func:`offset_range`) knows nothing of that and
+    closes.
+    """
+    rows = np.flatnonzero(c)
+    order = rows[residual[rows].argsort(kind="stable")]
+    slope = c[order].cumsum() - c[y > 0].sum()
+    flat = rounding * float(c.sum())
+    left, right = slope.searchsorted(-flat), slope.searchsorted(flat, side="right")
+    # With one class the slope starts, or ends, at zero: no bound there.
+    lower = -math.inf if not (c[y > 0] > 0).any() else float(residual[order[left]])
+    upper = math.inf if right >= len(order) else float(residual[order[right]])
+    return lower, upper
+
+
+def wsvm_at_offset(
+    problem: WSVMProblem, alpha: Vector, b: float
+) -> tuple[tuple[float, float], float, Vector]:
+    """The optimal offsets for the w of alpha (:func:`flat_offsets`), and primal value and slacks
+    at (w, b).
+    """
+    signed = problem.y * alpha
+    expansion = problem.kernel.dot(signed)
+    residual = problem.y - expansion
+    slack = np.maximum(problem.y * (residual - b), 0.0)
+    value = problem.primal(float(signed @ expansion), slack)
+    return flat_offsets(residual, problem.y, problem.c), value, slack
+
+
 def choose_offset(
     lower: float, upper: float, residual: Vector, y: Vector, c: Vector
 ) -> tuple[float, tuple[float, float]]:

@@ -199,7 +199,15 @@ def expansion(
     return spec.expand(basis, coef, X).T
 
 
-_PRIVATE_STATE = ("_coef", "_gamma", "_coef_corr", "_gamma_priv", "_rows_priv", "_columns_priv")
+_PRIVATE_STATE = (
+    "_coef",
+    "_gamma",
+    "_coef_corr",
+    "_gamma_priv",
+    "_rows_priv",
+    "_columns_priv",
+    "_problem",
+)
 
 
 class KernelSVC(ClassifierMixin, BaseEstimator):
@@ -236,6 +244,38 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_coef")
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled: the model without its training rows."""
+        state = dict(super().__getstate__())
+        state.pop("_problem", None)
+        return state
+
+    def _training_problem(self) -> tuple[Any, Solution]:
+        """The binary problem that was solved, and its solution: what the theory works from."""
+        check_is_fitted(self)
+        name = type(self).__name__
+        if len(self.classes_) > 2:
+            raise ValueError(
+                f"model must be a {name} of two classes; it was fitted with {len(self.classes_)}. "
+                "The paper's statements are about one binary problem: fit one for each pair."
+            )
+        problem = getattr(self, "_problem", None)
+        if problem is None:
+            raise ValueError(
+                f"model must be a {name} that was fitted in this process: its training rows are "
+                "not kept when it is pickled or copied. Fit it again to ask about them."
+            )
+        return problem, self.solution_
+
+    def _kernel_params(self) -> dict[str, Any]:
+        """The constructor's arguments for the same kernel, its width as a number."""
+        return {
+            "kernel": self.kernel,
+            "gamma": self._gamma,
+            "degree": self.degree,
+            "coef0": self.coef0,
+        }
 
     def _check_training_data(
         self, X: Any, y: Any, sample_weight: Any

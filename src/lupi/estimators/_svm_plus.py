@@ -273,7 +273,7 @@ class SVMPlusClassifier(KernelSVC):
                 priv = np.full(len(signs), -1, dtype=np.int64)
                 priv[of_pair >= 0] = np.arange(len(pair_known))
                 solution = svmplus.solve(
-                    SVMPlusProblem(
+                    problem := SVMPlusProblem(
                         kernel.matrix(rows),
                         kernel_priv.matrix(None if rows is None else pair_known),
                         priv,
@@ -290,6 +290,8 @@ class SVMPlusClassifier(KernelSVC):
                 solution = svmplus_zero_solution(len(signs), len(pair_known))
             fitted.append((positive, negative, rows, solution))
         self._unpack(X, label, fitted)
+        if len(self.classes_) == 2:
+            self._problem = problem
         self._set_correction(X_known, known, position, fitted)
         self._warn_unless_converged([s for *_, s in fitted])
         return self

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from dataclasses import replace
+from numbers import Real
+from typing import Any, ClassVar, Self
 
 from sklearn.base import _fit_context
+from sklearn.utils._param_validation import Interval, StrOptions
 
+from ..certificates import wsvm_at_offset
 from ..problems import WSVMProblem
-from ..solution import zero_solution
+from ..solution import Solution, zero_solution
 from ..solvers import wsvm
 from ._base import KernelSVC
 
@@ -42,6 +46,11 @@ class WeightedSVC(KernelSVC):
         Constant of "poly" and "sigmoid".
     class_weight : dict or "balanced", default=None
         Factor on the weights of each class.
+    intercept : "middle" or float, default="middle"
+        Which of the optimal offsets to take: the middle of ``intercept_interval_`` (its finite end
+        where it is unbounded), or a given number, which must lie in the interval up to `tol`. With
+        the offset of an SVM+ and its weights this is the classifier that the paper calls WSVM-b
+        (thm:svmw_from_svmp); two classes only. The duals do not depend on it.
     tol : float, default=1e-3
         Largest KKT violation, in units of the decision function. Small problems are solved much
         further, to about 1e-9.
@@ -66,7 +75,7 @@ class WeightedSVC(KernelSVC):
     instance_weights_ : ndarray of shape (n,)
         ``alpha_ + beta_``, the weights c.
     intercept_ : ndarray of shape (1,) or (n_pairs,)
-        Offset b: the middle of ``intercept_interval_``, or its finite end.
+        Offset b, as chosen by `intercept`.
     intercept_interval_ : ndarray of shape (2,) or (n_pairs, 2)
         All optimal offsets (thm:svmw_unique).
     support_ : ndarray of shape (n_SV,)
@@ -115,6 +124,11 @@ class WeightedSVC(KernelSVC):
     True
     """
 
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **KernelSVC._parameter_constraints,
+        "intercept": [StrOptions({"middle"}), Interval(Real, None, None, closed="neither")],
+    }
+
     def __init__(
         self,
         C: float = 1.0,
@@ -124,6 +138,7 @@ class WeightedSVC(KernelSVC):
         degree: int = 3,
         coef0: float = 0.0,
         class_weight: Any = None,
+        intercept: Any = "middle",
         tol: float = 1e-3,
         max_iter: int = -1,
         cache_size: float = 1000,
@@ -137,6 +152,7 @@ class WeightedSVC(KernelSVC):
         self.degree = degree
         self.coef0 = coef0
         self.class_weight = class_weight
+        self.intercept = intercept
         self.tol = tol
         self.max_iter = max_iter
         self.cache_size = cache_size
@@ -162,6 +178,12 @@ class WeightedSVC(KernelSVC):
         self : WeightedSVC
         """
         X, label, weight = self._check_training_data(X, y, sample_weight)
+        if self.intercept != "middle" and len(self.classes_) > 2:
+            raise ValueError(
+                f"intercept must be 'middle' with more than two classes: intercept="
+                f"{self.intercept!r} is one offset, and y has {len(self.classes_)} classes, with "
+                "one offset for each pair of them."
+            )
         kernel = self._training_kernel(X, weight)
         c = self._costs(label, weight)
         fitted = []
@@ -169,7 +191,7 @@ class WeightedSVC(KernelSVC):
             pair_c = c if rows is None else c[rows]
             if pair_c.any():
                 solution = wsvm.solve(
-                    WSVMProblem(kernel.matrix(rows), signs, pair_c),
+                    problem := WSVMProblem(kernel.matrix(rows), signs, pair_c),
                     tol=self.tol,
                     max_iter=self.max_iter,
                     cache_size=self.cache_size,
@@ -177,7 +199,29 @@ class WeightedSVC(KernelSVC):
                 )
             else:  # two classes of weight zero: any b is optimal
                 solution = zero_solution(len(signs))
+            if rows is None:
+                self._problem = problem
+                if self.intercept != "middle":
+                    solution = self._at_intercept(problem, solution)
             fitted.append((positive, negative, rows, solution))
         self._unpack(X, label, fitted)
         self._warn_unless_converged([s for *_, s in fitted])
         return self
+
+    def _at_intercept(self, problem: WSVMProblem, solution: Solution) -> Solution:
+        """The solution with the offset that `intercept` asks for."""
+        b = float(self.intercept)
+        (lower, upper), value, slack = wsvm_at_offset(problem, solution.dual.alpha, b)
+        if not lower - self.tol <= b <= upper + self.tol:
+            raise ValueError(
+                f"intercept={b:.9g} is not an optimal offset: the optimal ones are "
+                f"[{lower:.9g}, {upper:.9g}]. Take one of them, or intercept='middle'."
+            )
+        # What rounding of the weights closed is open for whoever asks for this offset.
+        lower, upper = solution.primal.b_interval
+        interval = (min(lower, b), max(upper, b))
+        return replace(
+            solution,
+            primal=replace(solution.primal, b=b, b_interval=interval, slack=slack),
+            primal_objective=value,
+        )
