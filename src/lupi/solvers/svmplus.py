@@ -109,6 +109,8 @@ def solve(
             problem, alpha, zeta, tol, max_steps, limit, verbose
         )
     status = wsvm.judge(certificate, tol, steps >= max_steps)
+    if status is Status.OPTIMAL and stats.get("lack", 0.0) > 1e-6:
+        status = Status.MAX_ITER  # correction_reg = 0: the constraint of the dual is not met
     rows = np.flatnonzero(problem.privileged & present)
     if indefinite or not (
         problem.kernel.psd_among(alpha.nonzero()[0], limit)
@@ -241,10 +243,10 @@ def _unpenalised(
     size = max(float(np.abs(kernel_corr.diagonal()).max()), 1e-300)
     t = _FIRST_PROXIMAL * float(problem.C[rows].sum()) * size
     w = np.zeros(L.shape[1])
-    delta, coef = np.zeros(n), np.zeros(n_priv)
+    delta = np.zeros(n)
     best: tuple[Vector, Vector, Vector, Vector, SVMPlusCertificate] | None = None
     steps = proximal = idle = 0
-    worst_lack = np.inf
+    least = before = np.inf
     while True:
         proximal += 1
         more, indefinite, stats = _core(
@@ -258,25 +260,24 @@ def _unpenalised(
             coef[pivots] = la.solve_triangular(L[pivots], w, lower=True, trans="T")
         beta = np.where(problem.privileged, zeta, problem.C) - alpha
         certificate = svmplus_certificate(problem, alpha, beta, alpha_corr=delta, coef_corr=coef)
-        if best is None or _gap(certificate) < _gap(best[4]):
-            best, idle = (alpha.copy(), beta, delta.copy(), coef, certificate), 0
+        # What the constraint lacks counts by what it could change of the objective: times the norm
+        # of w*, and of a w* that moves some slack by 1.
+        lack = float(la.norm(missing)) * (float(la.norm(w)) + 1.0 / np.sqrt(size))
+        off = lack + abs(certificate.primal_objective - certificate.dual_objective)
+        off /= max(1.0, abs(certificate.dual_objective))
+        if best is None or off < least:
+            best, least, idle = (alpha.copy(), beta, delta.copy(), coef, certificate), off, 0
         else:
             idle += 1
-        scale = max(1.0, abs(certificate.dual_objective))
-        if certificate.violation <= tol and abs(_gap(certificate)) <= min(1e-9, tol) * scale:
+        if certificate.violation <= tol and off <= min(1e-10, tol):
             break
         if idle >= 5 or proximal >= _MAX_PROXIMAL or steps >= max_steps or indefinite:
             break
-        lack = float(np.abs(missing).max(initial=0.0))
-        if lack > 0.05 * worst_lack:
+        if lack > 0.05 * before:
             # As small as digits allow: xi is a sum of terms up to size * sum|delta| / t.
             t = max(0.1 * t, 1e-7 * size * float(np.abs(delta).sum()), 1e-300)
-        worst_lack = lack
-    return *best, steps, indefinite, {**stats, "proximal": proximal}
-
-
-def _gap(certificate: SVMPlusCertificate) -> float:
-    return abs(certificate.primal_objective - certificate.dual_objective)
+        before = lack
+    return *best, steps, indefinite, {**stats, "proximal": proximal, "lack": least}
 
 
 def _by_priv(problem: SVMPlusProblem, values: Vector) -> Vector:
