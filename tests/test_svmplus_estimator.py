@@ -419,7 +419,8 @@ def test_preprocessors_of_other_kinds():
 
 SETTINGS = {
     "rbf": {},
-    "linear": {"kernel": "linear", "kernel_priv": "linear"},
+    # With correction_reg = 1 the correcting function takes over and w = 0.
+    "linear": {"kernel": "linear", "kernel_priv": "linear", "correction_reg": 100.0},
     "no penalty": {"correction_reg": 0, "kernel_priv": "linear"},
     "flat": {"correction_reg": 100.0, "C": 10.0},
     "free": {"correction_reg": 1e-3},

@@ -980,6 +980,9 @@ Outcome Restricted::descend(double eps, i64 limit, const Check& check) {
 
 Outcome Restricted::solve(double eps, double eps_most, i64 limit, const Check& check) {
   const Vec start_alpha = alpha, start_delta = delta;
+  for (i64 k = 0; k < m; ++k)  // a start may say where a variable is and not how large it is
+    if (!privileged(k) && !(state[std::size_t(k)] & alpha_free))
+      alpha[std::size_t(k)] = state[std::size_t(k)] & at_cost ? C[std::size_t(k)] : 0.0;
   recompute();
   Outcome outcome = exchange(eps, eps_most, limit, check);
   while (outcome == Outcome::stuck && eps < eps_most) {

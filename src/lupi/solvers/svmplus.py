@@ -19,6 +19,7 @@ Stopping rule
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import scipy.linalg as la
@@ -26,7 +27,7 @@ from numpy.typing import NDArray
 
 from .._core import core
 from ..certificates import SVMPlusCertificate, svmplus_certificate
-from ..kernels import KernelMatrix
+from ..kernels import KernelMatrix, given_matrix
 from ..problems import SVMPlusProblem, Vector
 from ..solution import Solution, Status, SVMPlusDual, SVMPlusPrimal
 from ..threads import n_threads
@@ -233,51 +234,66 @@ def _unpenalised(
     it goes to zero, faster the smaller t is, while rounding errors grow with 1/t. Every step is
     judged by its certificate, and the best one is the answer.
 
-    w* is held in the coordinates of a pivoted Cholesky factor K* = L L' (rows of L: the features in
-    a basis of their span). In coefficients on all rows the parts without effect would add up.
+    Without a penalty only the functions that w* can take at the rows matter, not their norm. So the
+    steps are taken in an orthonormal basis Q of them, the range of K*: the kernel Q Q' is as well
+    conditioned as can be, whatever the scales of the features.
     """
     kernel_corr = problem.kernel_corr
     n, n_priv = problem.n, kernel_corr.n
     rows = np.flatnonzero(problem.privileged)
     pivots, L = _features(kernel_corr)
-    size = max(float(np.abs(kernel_corr.diagonal()).max()), 1e-300)
+    Q, R = la.qr(L, mode="economic")
+    projection = given_matrix(np.ascontiguousarray(Q @ Q.T))
+    proximal_problem = replace(problem, kernel_corr=projection)
+    size = max(float(projection.diagonal().max()), 1e-300)
     t = _FIRST_PROXIMAL * float(problem.C[rows].sum()) * size
-    w = np.zeros(L.shape[1])
+    w = np.zeros(Q.shape[1])
     delta = np.zeros(n)
     best: tuple[Vector, Vector, Vector, Vector, SVMPlusCertificate] | None = None
     steps = proximal = idle = 0
-    least = before = np.inf
+    least = before = relative = np.inf
     while True:
         proximal += 1
         more, indefinite, stats = _core(
-            problem, 1.0 / t, L @ w, alpha, zeta, delta, tol, max_steps - steps, limit, verbose
+            proximal_problem,
+            1.0 / t,
+            Q @ w,
+            alpha,
+            zeta,
+            delta,
+            tol,
+            max_steps - steps,
+            limit,
+            verbose,
         )
         steps += more
-        missing = L.T @ _by_priv(problem, delta)
+        missing = Q.T @ _by_priv(problem, delta)
         w = w + missing / t
         coef = np.zeros(n_priv)
         if len(w):
-            coef[pivots] = la.solve_triangular(L[pivots], w, lower=True, trans="T")
+            in_features = la.solve_triangular(R, w)
+            coef[pivots] = la.solve_triangular(L[pivots], in_features, lower=True, trans="T")
         beta = np.where(problem.privileged, zeta, problem.C) - alpha
         certificate = svmplus_certificate(problem, alpha, beta, alpha_corr=delta, coef_corr=coef)
         # What the constraint lacks counts by what it could change of the objective: times the norm
         # of w*, and of a w* that moves some slack by 1.
-        lack = float(la.norm(missing)) * (float(la.norm(w)) + 1.0 / np.sqrt(size))
+        lack = float(la.norm(missing)) * (float(la.norm(w)) + 1.0)
         off = lack + abs(certificate.primal_objective - certificate.dual_objective)
-        off /= max(1.0, abs(certificate.dual_objective))
+        scale = max(1.0, abs(certificate.dual_objective))
         if best is None or off < least:
             best, least, idle = (alpha.copy(), beta, delta.copy(), coef, certificate), off, 0
+            relative = off / scale
         else:
             idle += 1
-        if certificate.violation <= tol and off <= min(1e-10, tol):
+        if certificate.violation <= tol and off <= min(1e-10, tol) * scale:
             break
-        if idle >= 5 or proximal >= _MAX_PROXIMAL or steps >= max_steps or indefinite:
+        if idle >= 10 or proximal >= _MAX_PROXIMAL or steps >= max_steps or indefinite:
             break
         if lack > 0.05 * before:
             # As small as digits allow: xi is a sum of terms up to size * sum|delta| / t.
             t = max(0.1 * t, 1e-7 * size * float(np.abs(delta).sum()), 1e-300)
         before = lack
-    return *best, steps, indefinite, {**stats, "proximal": proximal, "lack": least}
+    return *best, steps, indefinite, {**stats, "proximal": proximal, "lack": relative}
 
 
 def _by_priv(problem: SVMPlusProblem, values: Vector) -> Vector:
