@@ -419,8 +419,9 @@ def test_preprocessors_of_other_kinds():
 
 SETTINGS = {
     "rbf": {},
-    # With correction_reg = 1 the correcting function takes over and w = 0.
-    "linear": {"kernel": "linear", "kernel_priv": "linear", "correction_reg": 100.0},
+    # A linear correcting function of X_priv leaves w = 0 here, which would show nothing.
+    "linear": {"kernel": "linear", "kernel_priv": "rbf"},
+    "linear_priv": {"kernel_priv": "linear"},
     "no penalty": {"correction_reg": 0, "kernel_priv": "linear"},
     "flat": {"correction_reg": 100.0, "C": 10.0},
     "free": {"correction_reg": 1e-3},

@@ -65,7 +65,7 @@ def explain(
     * ``"margin"``: it has no loss and :math:`\alpha > 0`: it holds the margin in place;
     * ``"support"``: it is inside the margin, on the right side of the boundary, and has
       :math:`\alpha > 0`;
-    * ``"outlier"``: it is misclassified;
+    * ``"outlier"``: it is misclassified (on the boundary itself it counts as support);
     * ``"ignored"``: it is classified correctly and :math:`\alpha = 0`: w does not depend on it;
     * ``"absent"``: its cost is zero.
 
@@ -106,7 +106,7 @@ def explain(
         cost == 0,
         "absent",
         np.where(
-            view.margin <= 0,
+            view.margin < -1e-9,  # rounding would decide about a row on the boundary itself
             "outlier",
             np.where(alpha <= 0, "ignored", np.where(hinge > 0, "support", "margin")),
         ),
