@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .problems import SVMPlusProblem, Vector, WSVMProblem
+from .problems import SmoothWSVMProblem, SVMPlusProblem, Vector, WSVMProblem
 
 
 @dataclass(frozen=True, eq=False)
@@ -519,4 +519,61 @@ def svmplus_residuals(
         comp2=float(np.abs(beta * slack).max()),
         const1=float(np.maximum(-hinge_constraint, 0).max()),
         const2=max(float(np.maximum(-v, 0).max()) for v in (alpha, beta, slack)),
+    )
+
+
+@dataclass(frozen=True)
+class SmoothCertificate:
+    """What a point of the weighted SVM with a smooth loss proves.
+
+    Attributes
+    ----------
+    primal_objective, dual_objective : float
+        Value of (a, b), and of a feasible dual point made from a.
+    violation : float
+        Largest entry of the gradient in slopes of the loss: |a_i + c_i u_i| and |sum_i c_i u_i|
+        divided by max c.
+    """
+
+    primal_objective: float
+    dual_objective: float
+    violation: float
+
+
+def smooth_certificate(
+    problem: SmoothWSVMProblem, expansion: Vector, b: float
+) -> SmoothCertificate:
+    """The certificate of a point (a, b) of eq:wlearning:fopt.
+
+    The dual point is a cut to 0 <= y a <= c sup(-l'), the heavier class then scaled down until
+    sum a = 0.
+    """
+    y, c, A = problem.y, problem.c, problem.matrix
+
+    def represent(a: Vector) -> tuple[Vector, float]:
+        if problem.linear:
+            w = a @ A
+            return A @ w, float(w @ w)
+        f = A @ a
+        return f, float(a @ f)
+
+    f, squared_norm = represent(expansion)
+    margin = y * (f + b)
+    pull = y * c * problem.loss.d1(margin)
+    primal = problem.primal(squared_norm, margin)
+
+    steepest = problem.loss.steepest
+    most = c * steepest if math.isfinite(steepest) else np.where(c > 0, np.inf, 0.0)
+    alpha = np.clip(y * expansion, 0.0, most)
+    up, down = float(alpha[y > 0].sum()), float(alpha[y < 0].sum())
+    if up != down:
+        heavier = y > 0 if up > down else y < 0
+        alpha[heavier] *= min(up, down) / max(up, down)
+    feasible = y * alpha
+    _, squared_norm = represent(feasible)
+    return SmoothCertificate(
+        primal_objective=primal,
+        dual_objective=problem.dual(squared_norm, feasible),
+        violation=max(float(np.abs(expansion + pull).max()), abs(float(pull.sum())))
+        / max(float(c.max()), 1e-300),
     )

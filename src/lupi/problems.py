@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .kernels import KernelMatrix
+from .losses import Loss
 
 Vector = NDArray[np.float64]
+
+
+def check_labels_and_costs(y: Vector, c: Vector, n: int) -> None:
+    """Errors unless y holds n labels of -1 and +1, and c n finite, non-negative costs."""
+    for name, value in (("y", y), ("c", c)):
+        if value.shape != (n,) or value.dtype != np.float64:
+            raise ValueError(
+                f"{name} must be a float64 array of shape ({n},), one entry per row of the "
+                f"kernel; got {value.dtype} of shape {value.shape}."
+            )
+    if not (np.abs(y) == 1.0).all():
+        raise ValueError("y must hold the labels -1 and +1 only.")
+    if not (np.isfinite(c).all() and (c >= 0).all()):
+        raise ValueError("c must be finite and non-negative.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,18 +58,7 @@ class WSVMProblem:
     c: Vector
 
     def __post_init__(self) -> None:
-        n = self.kernel.n
-        for name in ("y", "c"):
-            value = getattr(self, name)
-            if value.shape != (n,) or value.dtype != np.float64:
-                raise ValueError(
-                    f"{name} must be a float64 array of shape ({n},), one entry per row of the "
-                    f"kernel; got {value.dtype} of shape {value.shape}."
-                )
-        if not (np.abs(self.y) == 1.0).all():
-            raise ValueError("y must hold the labels -1 and +1 only.")
-        if not (np.isfinite(self.c).all() and (self.c >= 0).all()):
-            raise ValueError("c must be finite and non-negative.")
+        check_labels_and_costs(self.y, self.c, self.kernel.n)
         if not self.c.any():
             raise ValueError("c must have a weight that is not zero.")
 
@@ -157,3 +161,77 @@ class SVMPlusProblem:
     def dual(self, squared_norm: float, penalty_corr: float, alpha: Vector) -> float:
         """``sum_i alpha_i - 1/2 |w|^2 - 1/2 gamma |w*|^2``, both expanded on the duals."""
         return float(alpha.sum()) - 0.5 * (squared_norm + penalty_corr)
+
+
+@dataclass(frozen=True, eq=False)
+class SmoothWSVMProblem:
+    r"""The weighted SVM with a smooth loss, eq:wlearning:fopt, in one of two forms.
+
+    .. math::
+
+        \text{kernel:}\quad \min_{a, b} \tfrac12 a^\top K a
+        + \sum_i c_i\, \ell\bigl(y_i [(K a)_i + b]\bigr), \qquad
+        \text{linear:}\quad \min_{w, b} \tfrac12 \|w\|^2
+        + \sum_i c_i\, \ell\bigl(y_i [\langle w, x_i\rangle + b]\bigr).
+
+    With u_i = y_i l'(m_i) at the margins m_i, optimal are
+    a_i = -c_i u_i, w = sum_i a_i x_i and sum_i a_i = 0. The paper calls a ``alpha``; here it is the
+    `expansion`, because it is signed. The Fenchel dual is
+
+    .. math::
+
+        \max_a\; -\tfrac12 a^\top K a - \sum_i c_i\, \ell^*(-y_i a_i / c_i)
+        \quad\text{s.t.}\quad 1^\top a = 0,\; 0 \le y_i a_i \le c_i \sup(-\ell').
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (n, n) or (n, d)
+        K, positive semidefinite, or the rows X of the linear form.
+    y : ndarray of shape (n,)
+        Labels, -1.0 or +1.0.
+    c : ndarray of shape (n,)
+        Weights, finite and non-negative.
+    loss : Loss
+        See :mod:`lupi.losses`.
+    linear : bool, default=False
+        Which form.
+    """
+
+    matrix: Vector
+    y: Vector
+    c: Vector
+    loss: Loss
+    linear: bool = False
+
+    def __post_init__(self) -> None:
+        shape = self.matrix.shape
+        if (
+            self.matrix.dtype != np.float64
+            or len(shape) != 2
+            or not (self.linear or shape[0] == shape[1])
+        ):
+            wanted = "(n, d)" if self.linear else "(n, n)"
+            raise ValueError(
+                f"matrix must be a float64 array of shape {wanted}; got {self.matrix.dtype} of "
+                f"shape {shape}."
+            )
+        check_labels_and_costs(self.y, self.c, shape[0])
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return self.matrix.shape[0]
+
+    def primal(self, squared_norm: float, margin: Vector) -> float:
+        """1/2 |w|^2 + sum_i c_i l(margin_i) (eq:wlearning:fopt)."""
+        return 0.5 * squared_norm + float(self.c @ self.loss.value(margin))
+
+    def dual(self, squared_norm: float, expansion: Vector) -> float:
+        """-1/2 |w|^2 - sum_i c_i l*(-y_i a_i / c_i), over the rows with a weight."""
+        rows = self.c.nonzero()[0]
+        slope = -self.y[rows] * expansion[rows] / self.c[rows]
+        return -0.5 * squared_norm - float(self.c[rows] @ self.loss.conjugate(slope))
+
+    def with_weights(self, c: Vector) -> SmoothWSVMProblem:
+        """The same problem with other weights."""
+        return replace(self, c=c)

@@ -166,3 +166,47 @@ def svmplus_zero_solution(n: int, n_priv: int) -> Solution:
         primal=SVMPlusPrimal(0.0, (-np.inf, np.inf), zero, 0.0, np.zeros(n_priv)),
         dual=SVMPlusDual(zero, zero, zero),
     )
+
+
+@dataclass(frozen=True, eq=False)
+class SmoothSolution:
+    """A point of the weighted SVM with a smooth loss, eq:wlearning:fopt, and its certificate.
+
+    Attributes
+    ----------
+    expansion : ndarray of shape (n,)
+        a, the signed coefficients of the training rows.
+    b : float
+        Offset.
+    w : ndarray of shape (d,) or None
+        Normal vector; for the linear form only.
+    values : ndarray of shape (n,)
+        f(x_i) at the training rows, offset included.
+    primal_objective, dual_objective : float
+        Values at (a, b) and at the dual point nearest to a; NaN where no certificate was asked for.
+    violation : float
+        The largest of |a_i + c_i u_i| and |sum_i c_i u_i|, divided by max c: the gradient, in units
+        of the slope of the loss.
+    status : Status
+        How the solve ended.
+    n_iter : int
+        Newton steps.
+    stats : mapping
+        What the solver counted.
+    """
+
+    expansion: Vector
+    b: float
+    w: Vector | None
+    values: Vector
+    primal_objective: float
+    dual_objective: float
+    violation: float
+    status: Status
+    n_iter: int
+    stats: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def gap(self) -> float:
+        """Duality gap, ``primal_objective - dual_objective``."""
+        return self.primal_objective - self.dual_objective
