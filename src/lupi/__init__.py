@@ -6,8 +6,19 @@ each fit with a proof of its accuracy.
 
 from importlib.metadata import version as _version
 
-from .estimators import PrivilegedInformationWarning, SVMPlusClassifier, WeightedSVC
+from .estimators import (
+    PrivilegedInformationWarning,
+    SVMPlusClassifier,
+    WeightedSVC,
+    WeightLearningClassifier,
+)
 
 __version__ = _version("lupi")
 
-__all__ = ["PrivilegedInformationWarning", "SVMPlusClassifier", "WeightedSVC", "__version__"]
+__all__ = [
+    "PrivilegedInformationWarning",
+    "SVMPlusClassifier",
+    "WeightLearningClassifier",
+    "WeightedSVC",
+    "__version__",
+]

@@ -125,7 +125,7 @@ class SmoothHinge(Loss):
         return x * x * (2.0 * x - 3.0), x * (1.0 - x) * (3.0 / self.delta)
 
     def conjugate(self, slope: Vector) -> Vector:
-        """s t - l(t) at the t of slope s: x solves x^2 (3 - 2 x) = -s."""
+        """S t - l(t) at the t of slope s: x solves x^2 (3 - 2 x) = -s."""
         p = np.clip(-np.asarray(slope, dtype=np.float64), 0.0, 1.0)
         # 1/2 - sin(asin(1 - 2 p) / 3) loses digits near p = 0, where x is about sqrt(p / 3):
         # two Newton steps from it bring them back.
@@ -179,7 +179,7 @@ class SquaredHinge(Loss):
         return np.where(np.asarray(t) < 1.0, 2.0, 0.0)
 
     def conjugate(self, slope: Vector) -> Vector:
-        """s + s^2 / 4."""
+        """S + s^2 / 4."""
         return slope + 0.25 * np.square(slope)
 
 
@@ -211,7 +211,7 @@ class Logistic(Loss):
         return expit(t) * expit(-t)
 
     def conjugate(self, slope: Vector) -> Vector:
-        """p log p + (1 - p) log(1 - p) with p = -s."""
+        """P log p + (1 - p) log(1 - p) with p = -s."""
         p = np.clip(-np.asarray(slope, dtype=np.float64), 0.0, 1.0)
         return xlogy(p, p) + xlogy(1.0 - p, 1.0 - p)
 

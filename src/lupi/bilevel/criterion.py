@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,21 +33,21 @@ class Cross(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class DenseCross:
-    """K_val (n, N), or X_val' (d, N) in the linear form, as a matrix at hand; float64 or float32."""
+    """K_val (n, N), or X_val' (d, N) in the linear form, at hand, in float64 or float32."""
 
-    matrix: NDArray[np.float64] | NDArray[np.float32]
+    matrix: NDArray[Any]
 
     def forward(self, coef: Vector) -> Vector:
-        """matrix' coef."""
-        return (coef.astype(self.matrix.dtype, copy=False) @ self.matrix).astype(
-            np.float64, copy=False
-        )
+        """The product matrix' coef."""
+        return _as_double(coef.astype(self.matrix.dtype, copy=False) @ self.matrix)
 
     def backward(self, g: Vector) -> Vector:
-        """Matrix g."""
-        return (self.matrix @ g.astype(self.matrix.dtype, copy=False)).astype(
-            np.float64, copy=False
-        )
+        """The product matrix g."""
+        return _as_double(self.matrix @ g.astype(self.matrix.dtype, copy=False))
+
+
+def _as_double(x: NDArray[Any]) -> Vector:
+    return x.astype(np.float64, copy=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +107,7 @@ class Criterion:
     loss: Loss
 
     def values(self, coef: Vector, b: float) -> Vector:
-        """f at the validation rows; coef is the expansion, or w in the linear form."""
+        """Values f at the validation rows; coef is the expansion, or w in the linear form."""
         return self.cross.forward(coef) + b
 
     def value(self, values: Vector) -> float:
@@ -115,5 +115,5 @@ class Criterion:
         return float(self.loss.value(self.y * values).sum())
 
     def slopes(self, values: Vector) -> Vector:
-        """dE / d values, y' l'(y' f)."""
+        """DE / d values, y' l'(y' f)."""
         return self.y * self.loss.d1(self.y * values)

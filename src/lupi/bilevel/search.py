@@ -58,12 +58,14 @@ class GroupWeighting(Weighting):
         self.lower = np.zeros(len(self.theta0))
 
     def weights(self, theta: Vector) -> Vector:
-        """start * theta[group]."""
+        """Start * theta[group]."""
         return self.start * theta[self.group]
 
     def pull_back(self, theta: Vector, gradient: Vector) -> Vector:
         """Sums over the groups."""
-        return np.bincount(self.group, weights=gradient * self.start, minlength=len(theta))
+        return np.bincount(self.group, weights=gradient * self.start, minlength=len(theta)).astype(
+            np.float64, copy=False
+        )
 
 
 class FeatureWeighting(Weighting):
@@ -82,7 +84,7 @@ class FeatureWeighting(Weighting):
         self.lower = np.full(len(self.theta0), -np.inf)
 
     def weights(self, theta: Vector) -> Vector:
-        """start * log(1 + exp(X theta))."""
+        """Start * log(1 + exp(X theta))."""
         return self.start * np.logaddexp(0.0, self.X @ theta)
 
     def pull_back(self, theta: Vector, gradient: Vector) -> Vector:
@@ -241,9 +243,7 @@ class Objective:
         values = np.exp(theta[len(theta) - len(self.learned) :])
         return replace(self.settings, **dict(zip(self.learned, map(float, values), strict=True)))
 
-    def evaluate(
-        self, theta: Vector, init: tuple[SmoothSolution, ...] | None = None
-    ) -> Evaluation:
+    def evaluate(self, theta: Vector, init: tuple[SmoothSolution, ...] | None = None) -> Evaluation:
         """Value and gradient; `init` is the ``solutions`` of an earlier evaluation."""
         count = len(theta) - len(self.learned)
         parameters, settings = theta[:count], self.settings_at(theta)
@@ -267,9 +267,7 @@ class Objective:
                 change = task.width.change(
                     problem.matrix, task.criterion.cross.matrix, solution.expansion
                 )
-            h = hypergradient(
-                problem, solution, task.criterion, C=settings.C, kernel_change=change
-            )
+            h = hypergradient(problem, solution, task.criterion, C=settings.C, kernel_change=change)
             loss += h.value
             np.add.at(d_w, rows, settings.C * (unit * h.c)[: len(rows)])
             for name, slope in (("C", h.C), ("gamma", h.kernel), ("delta", h.delta)):

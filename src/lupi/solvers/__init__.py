@@ -4,6 +4,6 @@
 :mod:`lupi.solvers.reference` the slow, obvious one that the fast ones are tested against.
 """
 
-from . import newton, reference, svmplus, wsvm
+from . import newton, reference, smooth_rows, svmplus, wsvm
 
-__all__ = ["newton", "reference", "svmplus", "wsvm"]
+__all__ = ["newton", "reference", "smooth_rows", "svmplus", "wsvm"]

@@ -381,7 +381,7 @@ class Curvature:
         return cls(problem, margin, problem.y * d1, v, curved, factor)
 
     def adjoint(self, g: Vector, g_b: float) -> Vector:
-        """lambda with dE/dc_i = -u_i lambda_i for dE = g.da + g_b db (kernel), g.dw + g_b db.
+        """Lambda with dE/dc_i = -u_i lambda_i for dE = g.da + g_b db (kernel), g.dw + g_b db.
 
         Kernel form: the transpose of the matrix of eq:gradient, (I + K V) lambda + mu 1 = g,
         v'lambda = g_b. With z = V^1/2 lambda on the curved rows that is the bordered system of the
