@@ -95,8 +95,8 @@ class FeatureWeighting(Weighting):
 class Budget(Weighting):
     """Another weighting, scaled down where the sum of its weights is above a total.
 
-    w = q min(1, total / sum q): every w with sum at most total is reached, and q needs no constraint
-    but q >= 0.
+    w = q min(1, total / sum q): every w with sum at most total is reached, and q needs no
+    constraint but q >= 0.
     """
 
     def __init__(self, inner: Weighting, total: float) -> None:
@@ -345,8 +345,8 @@ _MESSAGES = {
     "early_stopped": "The loss on the second held-out part stopped to decrease; its best is kept.",
     "interrupted": "A callback asked to stop; the best weights so far are kept.",
     "no_progress": (
-        "No step decreased the objective: the starting weights are kept. No training row may lie in "
-        "the curved part of the loss (increase delta), or the weights do not matter here."
+        "No step decreased the objective: the starting weights are kept. No training row may lie "
+        "in the curved part of the loss (increase delta), or the weights do not matter here."
     ),
 }
 

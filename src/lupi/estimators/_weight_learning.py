@@ -125,8 +125,8 @@ def _expand(data: _Data, used: Rows, basis: Rows, coef: Vector, some: Rows) -> V
 class WeightLearningClassifier(CallbackSupportMixin, KernelSVC):
     r"""Support vector classifier that learns one weight per training example.
 
-    A weighted SVM f_c is trained on noisy rows, and its weights c are chosen so that it does well on
-    clean validation rows (eq:wlearning:wopt and eq:wlearning:fopt of the paper):
+    A weighted SVM f_c is trained on noisy rows, and its weights c are chosen so that it does well
+    on clean validation rows (eq:wlearning:wopt and eq:wlearning:fopt of the paper):
 
     .. math::
 
@@ -134,9 +134,9 @@ class WeightLearningClassifier(CallbackSupportMixin, KernelSVC):
         + \lambda \sum_i \Bigl(\frac{c_i - c^0_i}{C}\Bigr)^2,
         \qquad f_c = \arg\min_f \tfrac12 \|f\|^2 + \sum_i c_i\, \ell\bigl(y_i f(x_i)\bigr)
 
-    The gradient is exact, by implicit differentiation (thm:derivatives). Wrong labels end with small
-    weights; ``sample_weight_`` says which rows to look at again. The final model trains on the
-    weighted training rows together with the validation rows. The method of the paper is
+    The gradient is exact, by implicit differentiation (thm:derivatives). Wrong labels end with
+    small weights; ``sample_weight_`` says which rows to look at again. The final model trains on
+    the weighted training rows together with the validation rows. The method of the paper is
     ``weight_penalty=0, refit="train"``.
 
     Parameters
@@ -157,9 +157,9 @@ class WeightLearningClassifier(CallbackSupportMixin, KernelSVC):
         Width of the curved part of "smooth_hinge" (eq:smoothloss). Only rows in that part tell the
         gradient how the model bends: a small delta is closer to the hinge loss and learns less.
     weight_penalty : "auto" or float, default="auto"
-        lambda, the pull of the weights towards their start. ``"auto"`` chooses among five values and
-        no learning at all by the loss of the final model on parts of the validation rows that were
-        held out. 0: no pull.
+        lambda, the pull of the weights towards their start. ``"auto"`` chooses among five values
+        and no learning at all by the loss of the final model on parts of the validation rows that
+        were held out. 0: no pull.
     weight_budget : float, default=None
         Largest mean of the weights c_i / C.
     learn : tuple of {"C", "gamma", "delta"}, default=()
@@ -217,7 +217,8 @@ class WeightLearningClassifier(CallbackSupportMixin, KernelSVC):
         The same with the learned weights; never larger.
     n_iter_ : int
         Outer iterations (their largest number with `cv`), at least 1.
-    status_ : {"converged", "max_iter", "early_stopped", "interrupted", "no_progress", "not_learned"}
+    status_ : {"converged", "max_iter", "early_stopped", "interrupted", "no_progress",
+    "not_learned"}
         How the outer search ended; "not_learned": ``weight_penalty="auto"`` chose the start.
     message_ : str
         The same in a sentence.

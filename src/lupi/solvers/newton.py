@@ -260,7 +260,7 @@ class _Kernel:
 
 
 class _BorderedKernel:
-    """Solves [[B, r], [r', 0]] (z, mu) = (rho, tau), with B = I + R K_SS R, R = diag(r), r^2 = v."""
+    """Solves [[B, r], [r', 0]] (z, mu) = (rho, tau), B = I + R K_SS R, R = diag(r), r^2 = v."""
 
     __slots__ = ("L", "border", "root")
 

@@ -67,9 +67,9 @@ def solve(
     while True:
         if 16.0 * len(work) ** 2 > limit:
             raise ValueError(
-                f"{len(work)} rows take part in the final model; their kernel matrix and its factor "
-                f"need {16e-6 * len(work) ** 2:.0f} MB, more than cache_size={limit / 1e6:g} MB. "
-                "Increase cache_size, or use refit='train'."
+                f"{len(work)} rows take part in the final model; their kernel matrix and its "
+                f"factor need {16e-6 * len(work) ** 2:.0f} MB, more than "
+                f"cache_size={limit / 1e6:g} MB. Increase cache_size, or use refit='train'."
             )
         problem = SmoothWSVMProblem(block(work), y[work], c[work], loss)
         if init is not None:
