@@ -53,9 +53,14 @@ except ImportError:  # pragma: no cover - older scikit-learn: no callbacks
 
 Vector = NDArray[np.float64]
 Rows = NDArray[np.int64]
+Report = Callable[[int, Mapping[str, float]], bool]
 
-# Candidates of weight_penalty="auto", per validation row: from nearly free weights to nearly fixed.
-_PENALTIES = (3e-3, 1e-3, 3e-4, 1e-4, 3e-5)
+# Candidates of weight_penalty="auto" per validation row, from nearly fixed weights to nearly free
+# ones, and of C of the final model: once the labels are clean it may follow them more closely.
+_PENALTIES = (1e-3, 3e-4, 1e-4)
+_FACTORS = (1.0, 3.0)
+# Parts of the training rows of which each is judged by a model of the others.
+_JUDGING_FOLDS = 5
 # Above so many validation rows one held-out third decides instead of three.
 _MANY_VALIDATION_ROWS = 1_500
 # cross_fit="auto": folds, and the largest inner problem for which it pays to have several.
@@ -122,6 +127,53 @@ def _expand(data: _Data, used: Rows, basis: Rows, coef: Vector, some: Rows) -> V
     return data.expand(used[basis], coef, used[some])
 
 
+@dataclass(frozen=True, eq=False)
+class _Run:
+    """What does not change within a fit."""
+
+    data: _Data
+    settings: Settings
+    loss: Loss
+    learned: tuple[str, ...]
+    random: Any
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """A penalty (infinite: do not learn), and C of the final model relative to C."""
+
+    penalty: float
+    factor: float
+
+
+@dataclass(frozen=True, eq=False)
+class _Learnt:
+    """The rounds of one search."""
+
+    searches: list[SearchResult]
+    n_val: int
+    kept: bool
+
+    @property
+    def weights(self) -> Vector:
+        return self.searches[-1].best.weights
+
+    @property
+    def settings(self) -> Settings:
+        return self.searches[-1].best.settings
+
+    @property
+    def n_iter(self) -> int:
+        return sum(search.n_iter for search in self.searches)
+
+    @property
+    def history(self) -> dict[str, Vector]:
+        names = self.searches[0].history
+        joined = {name: np.concatenate([s.history[name] for s in self.searches]) for name in names}
+        length = [len(s.history["validation_loss"]) for s in self.searches]
+        return {**joined, "round": np.repeat(np.arange(len(length)), length)}
+
+
 class WeightLearningClassifier(CallbackSupportMixin, KernelSVC):
     r"""Support vector classifier that learns one weight per training example.
 
@@ -157,9 +209,9 @@ class WeightLearningClassifier(CallbackSupportMixin, KernelSVC):
         Width of the curved part of "smooth_hinge" (eq:smoothloss). Only rows in that part tell the
         gradient how the model bends: a small delta is closer to the hinge loss and learns less.
     weight_penalty : "auto" or float, default="auto"
-        lambda, the pull of the weights towards their start. ``"auto"`` chooses among five values
-        and no learning at all by the loss of the final model on parts of the validation rows that
-        were held out. 0: no pull.
+        lambda, the pull of the weights towards their start. ``"auto"`` chooses among three values
+        and no learning at all, and between C and 3 C for the final model, by its loss on parts of
+        the validation rows that were held out. 0: no pull.
     weight_budget : float, default=None
         Largest mean of the weights c_i / C.
     learn : tuple of {"C", "gamma", "delta"}, default=()
@@ -173,6 +225,10 @@ class WeightLearningClassifier(CallbackSupportMixin, KernelSVC):
         learned. Each part judges a model that trains on the weighted rows *and the other parts*, as
         the final model will. 1: validation rows only judge, as in the paper. ``"auto"``: 3, or 1
         where the validation rows outnumber the training rows or the problems become large.
+    rounds : "auto" or int, default="auto"
+        After the first round every training row is judged by a final model that was trained without
+        it, and weights are learned again from there, w_i = start_i * clip(1/2 + margin_i, 0, 1).
+        ``"auto"``: 2 with ``refit="union"`` and free weights, else 1.
     validation_fraction : float, default=0.3
         Share of the rows that is held out, by class, where fit gets no validation rows. None: fit
         must get them.
@@ -310,6 +366,7 @@ class WeightLearningClassifier(CallbackSupportMixin, KernelSVC):
         "learn": ["array-like"],
         "refit": [StrOptions({"union", "train"})],
         "cross_fit": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
+        "rounds": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
         "validation_fraction": [Interval(Real, 0.0, 1.0, closed="neither"), None],
         "cv": [Interval(Integral, 2, None, closed="left"), HasMethods(["split"]), None],
         "early_stopping": ["boolean"],
@@ -333,6 +390,7 @@ class WeightLearningClassifier(CallbackSupportMixin, KernelSVC):
         learn: Any = (),
         refit: str = "union",
         cross_fit: Any = "auto",
+        rounds: Any = "auto",
         validation_fraction: float | None = 0.3,
         cv: Any = None,
         early_stopping: bool = False,
@@ -357,6 +415,7 @@ class WeightLearningClassifier(CallbackSupportMixin, KernelSVC):
         self.learn = learn
         self.refit = refit
         self.cross_fit = cross_fit
+        self.rounds = rounds
         self.validation_fraction = validation_fraction
         self.cv = cv
         self.early_stopping = early_stopping
@@ -420,41 +479,27 @@ class WeightLearningClassifier(CallbackSupportMixin, KernelSVC):
         settings = Settings(float(self.C), float(kernel.gamma), float(self.delta))
         context = _Context.of(self)
 
+        run = _Run(data, settings, loss, learned, random)
+        learnt: list[_Learnt] = []
+        choice: _Choice | None = None
         with one_blas_thread():
-            penalty, searches, weights = None, [], []
             for train, val in parts:
-                reachable = self._weighting(start, X_weight, groups, train)
-                if penalty is None:
-                    penalty = self._penalty(
-                        data, settings, loss, learned, reachable, train, val, random
-                    )
-                search = None
-                if np.isfinite(penalty):
-                    search = self._search(
-                        data,
-                        settings,
-                        loss,
-                        learned,
-                        reachable,
-                        penalty,
-                        train,
-                        val,
-                        random,
-                        context.report,
-                    )
-                searches.append(search)
-                weights.append(start[train] if search is None else search.best.weights)
-            assert penalty is not None
-            final = _mean_settings(
-                [settings if s is None else s.best.settings for s in searches], learned
-            )
-            sample_weight, rows, w = self._assemble(n, parts, weights)
-            fitted = self._final(data, final, loss, rows, w)
-            n_iter = self._set_losses(data, settings, loss, parts, start, searches)
+                reachable = self._weighting(start[train], X_weight, groups, train)
+                if choice is None:
+                    choice = self._choose(run, reachable, train, val)
+                learnt.append(
+                    self._learn(run, reachable, choice.penalty, train, val, context.report)
+                )
+            assert choice is not None
+            final = _mean_settings([one.settings for one in learnt], learned)
+            final = replace(final, C=final.C * choice.factor)
+            sample_weight, rows, w = self._assemble(n, parts, [one.weights for one in learnt])
+            fitted = self._final(run, final, rows, w)
+        n_iter = self._set_losses(learnt)
 
         self._unpack_learned(X_all, label_all, fitted, final, n_iter)
         self.sample_weight_ = sample_weight
-        self.weight_penalty_ = penalty
+        self.weight_penalty_ = choice.penalty
         self.validation_indices_ = parts[0][1] if X_val is None and self.cv is None else None
         context.end()
         self._warn_unless_solved([solution for *_, solution in fitted])
@@ -571,8 +616,8 @@ class WeightLearningClassifier(CallbackSupportMixin, KernelSVC):
         """In d dimensions rather than n where that is smaller, for dense rows."""
         return self.kernel == "linear" and not sp.issparse(X) and X.shape[1] <= 2_000
 
-    def _weighting(self, start: Vector, X_weight: Any, groups: Any, train: Rows) -> Weighting:
-        here = start[train]
+    def _weighting(self, here: Vector, X_weight: Any, groups: Any, train: Rows) -> Weighting:
+        """The weights that can be reached from `here`."""
         if not here.any():
             raise ValueError("initial_weight must not be zero for all training rows.")
         weighting = Weighting(here)
@@ -593,16 +638,16 @@ class WeightLearningClassifier(CallbackSupportMixin, KernelSVC):
             return int(self.cross_fit)
         return _CROSS_FITS if n_val <= n and n + n_val <= _CROSS_FIT_ROWS else 1
 
+    def _rounds(self, reachable: Weighting) -> int:
+        if self.rounds != "auto":
+            return int(self.rounds)
+        return 2 if self.refit == "union" and type(reachable) is Weighting else 1
+
     def _tasks(
-        self,
-        data: _Data,
-        loss: Loss,
-        learned: tuple[str, ...],
-        train: Rows,
-        val: Rows,
-        watch: Rows | None,
+        self, run: _Run, train: Rows, val: Rows, watch: Rows | None = None
     ) -> tuple[Task, ...]:
         """The inner problems: one per pair of classes and part of the validation rows."""
+        data, loss = run.data, run.loss
         fits = self._cross_fits(len(train), len(val))
         part = np.empty(len(val), dtype=np.int64)
         # Validation rows in turn by class, so that every part has its share of each.
@@ -633,7 +678,7 @@ class WeightLearningClassifier(CallbackSupportMixin, KernelSVC):
                     seen = watch[np.isin(data.label[watch], (positive, negative))]
                     watching = criterion(seen)
                 width = None
-                if "gamma" in learned:
+                if "gamma" in run.learned:
                     width = _distances(data, used, own)
                 tasks.append(
                     Task(
@@ -646,77 +691,44 @@ class WeightLearningClassifier(CallbackSupportMixin, KernelSVC):
                 )
         return tuple(tasks)
 
-    def _objective(
-        self,
-        data: _Data,
-        settings: Settings,
-        loss: Loss,
-        learned: tuple[str, ...],
-        weighting: Weighting,
-        train: Rows,
-        val: Rows,
-        watch: Rows | None = None,
-    ) -> Objective:
-        tasks = self._tasks(data, loss, learned, train, val, watch)
-        return Objective(tasks, weighting, settings, 0.0, learned)
+    def _choose(self, run: _Run, reachable: Weighting, train: Rows, val: Rows) -> _Choice:
+        """The penalty, and C of the final model relative to C.
 
-    def _penalty(
-        self,
-        data: _Data,
-        settings: Settings,
-        loss: Loss,
-        learned: tuple[str, ...],
-        weighting: Weighting,
-        train: Rows,
-        val: Rows,
-        random: Any,
-    ) -> float:
-        """lambda; for "auto" the one whose final models do best on rows that nothing has seen."""
+        For "auto" those whose final models do best on validation rows that nothing has seen.
+        """
         if self.weight_penalty != "auto":
-            return float(self.weight_penalty)
-        label = data.label[val]
+            return _Choice(float(self.weight_penalty), 1.0)
+        label = run.data.label[val]
         counts = np.bincount(label)
         folds = int(min(3, counts[counts > 0].min()))
         if folds < 2:
-            return _PENALTIES[1] * len(val)
+            return _Choice(_PENALTIES[0] * len(val), 1.0)
         n_folds = 1 if len(val) > _MANY_VALIDATION_ROWS else folds
-        losses = np.zeros(len(_PENALTIES) + 1)
-        splits = StratifiedKFold(folds, shuffle=True, random_state=random).split(label, label)
+        splits = StratifiedKFold(folds, shuffle=True, random_state=run.random).split(label, label)
+        losses: dict[tuple[float, float], float] = {}
         for _, (inside, outside) in zip(range(n_folds), splits, strict=False):
             inside, outside = val[inside], val[outside]
-            if len(np.unique(data.label[inside])) < 2:
-                continue
-            objective = self._objective(data, settings, loss, learned, weighting, train, inside)
-            theta, init = None, None
-            losses[-1] += self._held_out(
-                data, settings, loss, train, weighting.start, inside, outside
-            )
-            for k, per_row in enumerate(_PENALTIES):
-                found = minimise(
-                    replace(objective, penalty=per_row * len(inside)),
-                    theta=theta,
-                    init=init,
-                    max_iter=self.max_iter,
-                    tol=10 * self.tol,
+            for per_row in (np.inf, *_PENALTIES):
+                one = self._learn(
+                    run, reachable, per_row * len(inside), train, inside, None, 10 * self.tol
                 )
-                theta, init = found.theta, found.best.solutions
-                losses[k] += self._held_out(
-                    data, found.best.settings, loss, train, found.best.weights, inside, outside
-                )
+                for factor in _FACTORS if np.isfinite(per_row) else (1.0,):
+                    settings = replace(one.settings, C=one.settings.C * factor)
+                    held_out = self._held_out(run, settings, train, one.weights, inside, outside)
+                    losses[per_row, factor] = losses.get((per_row, factor), 0.0) + held_out
         if self.verbose:
-            shown = ", ".join(
-                f"{p * len(val):.3g}: {v / len(val):.4f}"
-                for p, v in zip((*_PENALTIES, np.inf), losses, strict=True)
-            )
-            print(f"[lupi] held-out loss by weight_penalty: {shown}")
-        best = int(losses.argmin())
-        return np.inf if best == len(_PENALTIES) else _PENALTIES[best] * len(val)
+            for (per_row, factor), total in losses.items():
+                print(
+                    f"[lupi] weight_penalty {per_row * len(val):.3g}, C * {factor:g}: held-out "
+                    f"loss {total / len(val):.4f}"
+                )
+        per_row, factor = min(losses, key=lambda key: losses[key])
+        return _Choice(per_row * len(val), factor)
 
     def _held_out(
         self,
-        data: _Data,
+        run: _Run,
         settings: Settings,
-        loss: Loss,
         train: Rows,
         w: Vector,
         inside: Rows,
@@ -725,45 +737,94 @@ class WeightLearningClassifier(CallbackSupportMixin, KernelSVC):
         """Loss at `outside` of the final model of these weights, `inside` its validation rows."""
         rows = np.r_[train, inside] if self.refit == "union" else train
         w = np.r_[w, np.ones(len(rows) - len(train))]
-        total = 0.0
-        label = data.label[outside]
-        for positive, negative, used, solution in self._final(data, settings, loss, rows, w):
-            judged = outside[(label == positive) | (label == negative)]
-            if len(judged):
-                y = np.where(data.label[judged] == positive, 1.0, -1.0)
-                active = solution.expansion.nonzero()[0]
-                values = data.expand(used[active], solution.expansion[active], judged)
-                total += float(loss.value(y * (values + solution.b)).sum())
-        return total
+        margins = self._margins(run, self._final(run, settings, rows, w), outside)
+        return sum(float(run.loss.value(margin).sum()) for _, margin in margins)
 
-    def _search(
+    def _margins(
+        self, run: _Run, fitted: list[tuple[int, int, Rows, SmoothSolution]], rows: Rows
+    ) -> list[tuple[Rows, Vector]]:
+        """For each pair of classes the positions in `rows` that it judges, and y f there."""
+        found = []
+        for positive, negative, used, solution in fitted:
+            label = run.data.label[rows]
+            own = np.flatnonzero((label == positive) | (label == negative))
+            active = solution.expansion.nonzero()[0]
+            values = run.data.expand(used[active], solution.expansion[active], rows[own])
+            y = np.where(label[own] == positive, 1.0, -1.0)
+            found.append((own, y * (values + solution.b)))
+        return found
+
+    def _learn(
         self,
-        data: _Data,
-        settings: Settings,
-        loss: Loss,
-        learned: tuple[str, ...],
-        weighting: Weighting,
+        run: _Run,
+        reachable: Weighting,
         penalty: float,
         train: Rows,
         val: Rows,
-        random: Any,
-        report: Callable[[int, Mapping[str, float]], bool],
-    ) -> SearchResult:
+        report: Report | None,
+        tol: float | None = None,
+    ) -> _Learnt:
+        """Weights in one round or more, each pulled towards where it starts."""
         watch = None
-        if self.early_stopping:
-            held = _stratified(data.label[val], 0.2, random)
+        if self.early_stopping and report is not None:
+            held = _stratified(run.data.label[val], 0.2, run.random)
             watch, val = val[held], np.delete(val, held)
-        objective = replace(
-            self._objective(data, settings, loss, learned, weighting, train, val, watch),
-            penalty=penalty,
-        )
-        return minimise(
-            objective,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            patience=self.n_iter_no_change if self.early_stopping else None,
-            report=report,
-        )
+        tasks = self._tasks(run, train, val, watch)
+        searches: list[SearchResult] = []
+        settings = run.settings
+        for _ in range(self._rounds(reachable)):
+            if searches:
+                settings = searches[-1].best.settings
+                start = self._second_start(
+                    run, settings, reachable.start, searches[-1].best.weights, train, val
+                )
+                if not start.any():
+                    break
+                reachable = self._weighting(start, None, None, train)
+            objective = Objective(
+                tasks, reachable, settings, 0.0 if np.isinf(penalty) else penalty, run.learned
+            )
+            found = minimise(
+                objective,
+                max_iter=0 if np.isinf(penalty) else self.max_iter,
+                tol=self.tol if tol is None else tol,
+                patience=self.n_iter_no_change if watch is not None else None,
+                report=report,
+            )
+            # A round may start above where the first one started, and must not end there.
+            if searches and not found.best.loss <= searches[0].first.loss:
+                break
+            searches.append(found)
+            if np.isinf(penalty) or found.status == "interrupted":
+                break
+        return _Learnt(searches, objective.n_val, np.isinf(penalty))
+
+    def _second_start(
+        self,
+        run: _Run,
+        settings: Settings,
+        start: Vector,
+        w: Vector,
+        train: Rows,
+        val: Rows,
+    ) -> Vector:
+        """start_i * clip(1/2 + margin_i, 0, 1): each row judged by a final model without it.
+
+        The model of the last round knows what most labels should be; a row whose label it
+        contradicts by half the margin starts from zero.
+        """
+        margin = np.full(len(train), np.inf)
+        fold = np.empty(len(train), dtype=np.int64)
+        order = np.argsort(run.data.label[train], kind="stable")
+        fold[order] = np.arange(len(train)) % _JUDGING_FOLDS
+        for k in range(_JUDGING_FOLDS):
+            away = np.flatnonzero(fold == k)
+            rows = np.r_[train[fold != k], val]
+            weight = np.r_[w[fold != k], np.ones(len(val))]
+            fitted = self._final(run, settings, rows, weight)
+            for own, values in self._margins(run, fitted, train[away]):
+                margin[away[own]] = np.minimum(margin[away[own]], values)
+        return start * np.clip(0.5 + margin, 0.0, 1.0)
 
     def _assemble(
         self, n: int, parts: list[tuple[Rows, Rows]], weights: list[Vector]
@@ -786,9 +847,10 @@ class WeightLearningClassifier(CallbackSupportMixin, KernelSVC):
         return sample_weight, rows, w
 
     def _final(
-        self, data: _Data, settings: Settings, loss: Loss, rows: Rows, w: Vector
+        self, run: _Run, settings: Settings, rows: Rows, w: Vector
     ) -> list[tuple[int, int, Rows, SmoothSolution]]:
         """The model of these rows and weights, pair by pair, in the numbering of all rows."""
+        data, loss = run.data, run.loss
         if isinstance(loss, SmoothHinge):
             loss = SmoothHinge(settings.delta)
         if data.kernel.spec is not None and data.kernel.spec.gamma != settings.gamma:
@@ -817,48 +879,23 @@ class WeightLearningClassifier(CallbackSupportMixin, KernelSVC):
 
     # ---- what fit leaves ------------------------------------------------------------------------
 
-    def _set_losses(
-        self,
-        data: _Data,
-        settings: Settings,
-        loss: Loss,
-        parts: list[tuple[Rows, Rows]],
-        start: Vector,
-        searches: list[SearchResult | None],
-    ) -> int:
+    def _set_losses(self, learnt: list[_Learnt]) -> int:
         """History and status; returns the number of outer iterations."""
-        done = [s for s in searches if s is not None]
-        if done:
-            self.initial_ = float(np.mean([s.history["validation_loss"][0] for s in done]))
-            self.validation_loss_ = float(
-                np.mean(
-                    [
-                        s.history["validation_loss"][0] * s.best.loss / max(s.first.loss, 1e-300)
-                        for s in done
-                    ]
-                )
-            )
-            histories = [dict(s.history) for s in done]
-            worst = max(done, key=lambda s: s.n_iter)
-            self.status_, self.message_ = worst.status, worst.message
-            n_iter = max(1, worst.n_iter)
-        else:
-            train, val = parts[0]
-            objective = self._objective(
-                data, settings, loss, (), Weighting(start[train]), train, val
-            )
-            first = objective.evaluate(objective.start())
-            self.initial_ = self.validation_loss_ = first.loss / max(1, objective.n_val)
-            histories = [
-                {"validation_loss": np.array([self.initial_]), "gradient_norm": np.array([np.nan])}
-            ]
+        self.initial_ = float(np.mean([one.searches[0].first.loss / one.n_val for one in learnt]))
+        self.validation_loss_ = float(
+            np.mean([one.searches[-1].best.loss / one.n_val for one in learnt])
+        )
+        histories = [one.history for one in learnt]
+        self.history_: Any = histories[0] if self.cv is None else histories
+        worst = max(learnt, key=lambda one: one.n_iter)
+        last = worst.searches[-1]
+        self.status_, self.message_ = last.status, last.message
+        if worst.kept:
             self.status_ = "not_learned"
             self.message_ = (
                 "On held-out validation rows the model with the starting weights did best."
             )
-            n_iter = 1
-        self.history_: Any = histories[0] if self.cv is None else histories
-        return n_iter
+        return max(1, worst.n_iter)
 
     def _unpack_learned(
         self,
