@@ -10,8 +10,10 @@ from functools import cached_property
 import numpy as np
 
 from lupi import SVMPlusClassifier, WeightedSVC
+from lupi.bilevel import Criterion, DenseCross
 from lupi.kernels import KernelSpec, given_matrix
-from lupi.problems import SVMPlusProblem, WSVMProblem
+from lupi.losses import Logistic, SmoothHinge, SquaredHinge
+from lupi.problems import SmoothWSVMProblem, SVMPlusProblem, WSVMProblem
 
 
 def numpy_kernel(name, X, Z, gamma=1.0, degree=3, coef0=0.0):
@@ -660,3 +662,42 @@ def speed_problem(n, C, correction_reg, seed=0):
     rbf = {"gamma": 0.5}
     name = f"n={n}, C={C}, correction_reg={correction_reg}, seed {seed}"
     return SVMPlusCase(name, "rbf", X, y, np.full(n, C), rbf, X_priv, "rbf", rbf, correction_reg)
+
+
+# ---- Learning the weights -----------------------------------------------------------------------
+
+SMOOTH_LOSSES = (SmoothHinge(0.5), SmoothHinge(0.05), SquaredHinge(), Logistic())
+
+
+def random_bilevel(seed, zeros=0.2):
+    """(problem, criterion) from a seed: all losses, both forms, zero weights, repeated rows.
+
+    Every third problem repeats half of its rows, which makes K singular; every fifth has a wide
+    kernel, K nearly 1 1'.
+    """
+    rng = np.random.default_rng(seed)
+    n, n_val, d = int(rng.integers(5, 30)), int(rng.integers(10, 40)), int(rng.integers(1, 4))
+    X, Z = rng.normal(size=(n, d)), rng.normal(size=(n_val, d))
+    if seed % 3 == 0:
+        X[n // 2 :] = X[: n - n // 2]
+    y = np.where(X[:, 0] + rng.normal(size=n) > 0, 1.0, -1.0)
+    y[:2] = 1.0, -1.0
+    y_val = np.where(Z[:, 0] + 0.5 * rng.normal(size=n_val) > 0, 1.0, -1.0)
+    linear = bool(rng.integers(2))
+    gamma = 1e-5 if seed % 5 == 0 else 0.3
+    c = 10.0 ** rng.uniform(-1, 1.5) * rng.uniform(0.1, 1.0, n)
+    c[rng.random(n) < zeros] = 0.0
+    c[:2] = np.maximum(c[:2], 0.1)
+    K = X if linear else numpy_kernel("rbf", X, X, gamma)
+    K_val = Z.T.copy() if linear else numpy_kernel("rbf", X, Z, gamma)
+    problem = SmoothWSVMProblem(K, y, c, SMOOTH_LOSSES[seed % 4], linear)
+    return problem, Criterion(DenseCross(K_val), y_val, SmoothHinge(0.5))
+
+
+def mixture_w(n, rng, spread=0.13):
+    """The toy data of the paper's kind: two classes along a W, which overlap."""
+    t = rng.uniform(0, 4, n)
+    height = np.abs(t % 2 - 1)
+    y = rng.choice([-1.0, 1.0], n)
+    X = np.c_[t / 4, height + 0.16 * y + spread * rng.normal(size=n)]
+    return X, y

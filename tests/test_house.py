@@ -57,16 +57,23 @@ IMPORTS = {name_of(path): imports_of(path) for path in MODULES}
 ALLOWED = {
     "lupi": {"lupi.estimators"},
     "lupi.estimators": {
-        "lupi.problems",
+        "lupi.bilevel",
+        "lupi.certificates",
         "lupi.kernels",
+        "lupi.losses",
+        "lupi.problems",
         "lupi.solution",
         "lupi.solvers",
-        "lupi.certificates",
+        "lupi.threads",
     },
+    "lupi.bilevel": {"lupi.losses", "lupi.problems", "lupi.solution", "lupi.solvers"},
+    "lupi.weighting": set(),
+    "lupi.losses": set(),
     "lupi.solvers": {
         "lupi._core",
         "lupi.certificates",
         "lupi.kernels",
+        "lupi.losses",
         "lupi.problems",
         "lupi.solution",
         "lupi.threads",
@@ -77,7 +84,7 @@ ALLOWED = {
     "lupi.uniqueness": {"lupi._theory", "lupi.certificates", "lupi.problems"},
     "lupi._theory": {"lupi.problems", "lupi.solution"},
     "lupi.certificates": {"lupi.problems"},
-    "lupi.problems": {"lupi.kernels"},
+    "lupi.problems": {"lupi.kernels", "lupi.losses"},
     "lupi.kernels": {"lupi._core", "lupi.threads"},
     "lupi.solution": set(),
     "lupi.threads": set(),
@@ -136,7 +143,8 @@ def test_certificates_and_problems_know_no_solver():
 def test_scikit_learn_is_known_upstairs_only():
     users = {m for m, names in IMPORTS.items() if any(inside(n, "sklearn") for n in names)}
     assert users
-    assert all(inside(module, "lupi.estimators") for module in users), users
+    upstairs = ("lupi.estimators", "lupi.weighting")
+    assert all(any(inside(module, room) for room in upstairs) for module in users), users
 
 
 def test_every_module_says_what_it_is():
@@ -148,6 +156,7 @@ def test_public_names():
     assert set(lupi.__all__) == {
         "PrivilegedInformationWarning",
         "SVMPlusClassifier",
+        "WeightLearningClassifier",
         "WeightedSVC",
         "__version__",
     }
@@ -311,7 +320,9 @@ def test_doctests_of_the_docstrings(module):
     assert result.failed == 0
 
 
-@pytest.mark.parametrize("estimator", [lupi.WeightedSVC, lupi.SVMPlusClassifier])
+@pytest.mark.parametrize(
+    "estimator", [lupi.WeightedSVC, lupi.SVMPlusClassifier, lupi.WeightLearningClassifier]
+)
 def test_the_class_has_a_doctest(estimator):
     finder = doctest.DocTestFinder(recurse=False)
     assert any(test.examples for test in finder.find(estimator))
@@ -327,7 +338,7 @@ def test_links_between_files_lead_somewhere(path):
         assert goal.exists(), f"{path.name} links to {target}"
 
 
-@pytest.mark.parametrize("name", ["WeightedSVC", "SVMPlusClassifier"])
+@pytest.mark.parametrize("name", ["WeightedSVC", "SVMPlusClassifier", "WeightLearningClassifier"])
 def test_parameters_and_attributes_are_documented(name):
     """numpydoc sections name every parameter of the constructor and every fitted attribute."""
     import numpy as np

@@ -13,13 +13,16 @@ from cases import (
     HAND_SOLVED_SVMPLUS,
     Case,
     SVMPlusCase,
+    mixture_w,
     numpy_kernel,
+    random_bilevel,
     random_svmplus,
     random_wsvm,
 )
 from scipy.optimize import linprog, lsq_linear
 
-from lupi import SVMPlusClassifier, WeightedSVC
+from lupi import SVMPlusClassifier, WeightedSVC, WeightLearningClassifier
+from lupi.bilevel import jacobian
 from lupi.certificates import svmplus_residuals, wsvm_residuals
 from lupi.equivalence import (
     EquivalentWeights,
@@ -31,9 +34,12 @@ from lupi.equivalence import (
     svm_minus_ray,
     svm_reduction,
 )
+from lupi.losses import SmoothHinge
+from lupi.problems import SmoothWSVMProblem
 from lupi.solution import Solution, Status, SVMPlusDual, SVMPlusPrimal, WSVMDual
-from lupi.solvers import svmplus, wsvm
+from lupi.solvers import newton, svmplus, wsvm
 from lupi.uniqueness import dual_is_unique, offset_interval, offset_is_unique
+from lupi.weighting import NadarayaWatson, conditional_weights
 
 COUNTEREXAMPLE = HAND_SOLVED[0]
 
@@ -1338,3 +1344,143 @@ def test_sec_svmminus():
         assert (np.diff(ray.values[1:]) < 0).all()
         assert ray.values[-1] < ray.values[0] - 0.1 * reg
         assert ray.objective(1e9) < -1e15 * reg
+
+
+# ---- Choosing the weights -----------------------------------------------------------------------
+
+
+def test_eq_smoothloss():
+    """The three branches as printed."""
+    for delta in (0.01, 0.25, 1.0):
+        t = np.linspace(-3, 2, 1001)
+        printed = np.where(
+            t <= 1 - 2 * delta,
+            1 - t - delta,
+            np.where(t >= 1, 0.0, (1 - t) ** 3 * (t - 1 + 4 * delta) / (16 * delta**3)),
+        )
+        np.testing.assert_allclose(SmoothHinge(delta).value(t), printed, atol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_eq_wlearning_fopt(seed):
+    """The solution beats its neighbours in (a, b), as a minimum of the printed objective does."""
+    problem, _ = random_bilevel(seed)
+    solution = newton.solve(problem)
+    rng = np.random.default_rng(seed)
+    A, unknown = problem.matrix, solution.expansion if solution.w is None else solution.w
+
+    def printed(x, b):
+        squares = x @ x if problem.linear else x @ A @ x
+        return 0.5 * squares + sum(
+            c * problem.loss.value(np.array([y * (row @ x + b)]))[0]
+            for row, y, c in zip(A, problem.y, problem.c, strict=True)
+        )
+
+    best = printed(unknown, solution.b)
+    assert best == pytest.approx(solution.primal_objective, rel=1e-12)
+    for size in (1e-1, 1e-3):
+        for _ in range(5):
+            step = size * rng.normal(size=len(unknown) + 1)
+            assert printed(unknown + step[:-1], solution.b + step[-1]) >= best - 1e-12 * abs(best)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 4, 7])
+def test_thm_derivatives(seed):
+    """v != 0: the solution is unique and moves as the Jacobian says."""
+    problem, _ = random_bilevel(seed, zeros=0.0)
+    solution = newton.solve(problem, tol=1e-13)
+    assert (problem.c * problem.loss.d2(problem.y * solution.values)).any()
+    d_coef, d_b = jacobian(problem, solution)
+    direction = np.random.default_rng(seed).normal(size=problem.n)
+    h = 1e-6 * problem.c.min()
+    ends = [
+        newton.solve(problem.with_weights(problem.c + s * direction), tol=1e-13) for s in (h, -h)
+    ]
+    coefs = [end.expansion if end.w is None else end.w for end in ends]
+    moved = (coefs[0] - coefs[1]) / (2 * h)
+    np.testing.assert_allclose(moved, d_coef @ direction, atol=1e-4 * np.abs(moved).max())
+    assert (ends[0].b - ends[1].b) / (2 * h) == pytest.approx(d_b @ direction, rel=1e-4, abs=1e-5)
+
+
+def test_eq_gradient():
+    """The printed block matrix, inverted entry by entry, and sum a = 0 kept."""
+    problem, _ = next(p for p in map(random_bilevel, range(20)) if not p[0].linear)
+    solution = newton.solve(problem, tol=1e-13)
+    margin = problem.y * solution.values
+    u, v = problem.y * problem.loss.d1(margin), problem.c * problem.loss.d2(margin)
+    n = problem.n
+    M = np.block([[np.eye(n) + np.diag(v) @ problem.matrix, v[:, None]], [np.ones((1, n)), 0.0]])
+    printed = -np.linalg.inv(M) @ np.vstack([np.diag(u), np.zeros((1, n))])
+    d_a, d_b = jacobian(problem, solution)
+    np.testing.assert_allclose(d_a, printed[:n], atol=1e-8)
+    np.testing.assert_allclose(d_b, printed[n], atol=1e-8)
+    np.testing.assert_allclose(d_a.sum(axis=0), 0.0, atol=1e-9)
+
+
+def test_eq_gradient_vzero():
+    """a = -c u with b fixed and u constant: the derivative is -diag(u); see the errata."""
+    y, c = np.array([1.0, -1.0]), np.array([1.0, 1.0])
+    problem = SmoothWSVMProblem(0.1 * np.eye(2), y, c, SmoothHinge(0.05))
+    solution = newton.solve(problem)
+    margin = y * solution.values
+    assert not problem.loss.d2(margin).any()
+    u = y * problem.loss.d1(margin)
+    np.testing.assert_allclose(solution.expansion, -c * u, atol=1e-12)
+    d_a, d_b = jacobian(problem, solution)
+    np.testing.assert_array_equal(d_a, -np.diag(u))
+    np.testing.assert_array_equal(d_b, 0.0)
+    # Both weights together keep sum a = 0: the solution moves by the sum of the columns.
+    h = 1e-3
+    moved = newton.solve(problem.with_weights(c + h))
+    np.testing.assert_allclose(
+        (moved.expansion - solution.expansion) / h, d_a.sum(axis=1), atol=1e-9
+    )
+
+
+def test_eq_wlearning_wopt():
+    """The learned weights make the sum of the validation losses smaller than the start does."""
+    rng = np.random.default_rng(0)
+    X, y = mixture_w(80, rng)
+    Z, y_val = mixture_w(400, rng)
+    model = WeightLearningClassifier(
+        C=10.0, gamma=20.0, weight_penalty=0, refit="train", tol=1e-6
+    ).fit(X, y, X_val=Z, y_val=y_val)
+    plain = newton.solve(
+        SmoothWSVMProblem(numpy_kernel("rbf", X, X, 20.0), y, np.full(80, 10.0), SmoothHinge(0.5))
+    )
+    loss = SmoothHinge(0.5)
+    f = plain.expansion @ numpy_kernel("rbf", X, Z, 20.0) + plain.b
+    assert model.initial_ == pytest.approx(loss.value(y_val * f).mean(), rel=1e-8)
+    learned = loss.value(y_val * model.decision_function(Z)).mean()
+    assert learned == pytest.approx(model.validation_loss_, rel=1e-6)
+    assert learned < 0.9 * model.initial_
+
+
+def test_eq_nadaraya_watson():
+    """eta as printed, for h that is not small."""
+    rng = np.random.default_rng(0)
+    X, y, Z = rng.normal(size=(30, 2)), rng.choice([-1, 1], 30), rng.normal(size=(10, 2))
+    h = 0.6
+    K = np.exp(-((Z[:, None] - X[None]) ** 2).sum(-1) / (2 * h * h))
+    printed = (K @ y) / K.sum(axis=1)
+    np.testing.assert_allclose(NadarayaWatson(h).fit(X, y).eta(Z), printed, atol=1e-12)
+
+
+def test_eq_wgt_weights():
+    """w = P(Y = y_i | x_i), for either label."""
+    probability = np.array([0.9, 0.2, 0.5])
+    np.testing.assert_allclose(
+        conditional_weights([1, 1, -1], 2 * probability - 1), [0.9, 0.2, 0.5]
+    )
+    np.testing.assert_allclose(
+        conditional_weights([-1, 1, -1], 2 * probability - 1), [0.1, 0.2, 0.5]
+    )
+
+
+def test_eq_wgt_weights_alpha():
+    """w^tau; tau = 0 is the plain SVM."""
+    y, eta = np.array([1, -1, 1]), np.array([0.2, 0.9, -1.0])
+    w = conditional_weights(y, eta)
+    for tau in (0.5, 3.0):
+        np.testing.assert_allclose(conditional_weights(y, eta, tau), w**tau)
+    np.testing.assert_array_equal(conditional_weights(y, eta, 0.0), 1.0)
