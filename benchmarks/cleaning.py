@@ -26,8 +26,8 @@ from lupi.kernels import scale_gamma
 
 FLIPPED = 0.3
 ROWS = ((1000, 300), (1000, 1000), (2000, 300))
-C_GRID = (0.1, 0.3, 1.0, 3.0, 10.0)
-GAMMA_GRID = (0.5, 1.0, 2.0, 4.0)  # times gamma="scale"
+C_GRID = (0.3, 1.0, 3.0, 10.0)
+GAMMA_GRID = (1.0, 2.0, 4.0)  # times gamma="scale"
 COLUMNS = (
     "training only",
     "both",

@@ -94,7 +94,9 @@ def weightings():
 @pytest.mark.parametrize("kind", weightings())
 @pytest.mark.parametrize("penalty", [0.0, 0.3])
 def test_gradient_of_the_objective(kind, penalty):
-    objective, _ = w_objective(weightings()[kind], penalty=penalty, learned=("C", "delta"))
+    objective, _ = w_objective(
+        weightings()[kind], penalty=penalty, learned=("C", "delta"), inner_tol=1e-12
+    )
     rng = np.random.default_rng(1)
     theta = objective.start() + 0.05 * rng.normal(size=len(objective.start()))
     here = objective.evaluate(theta)

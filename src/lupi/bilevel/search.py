@@ -26,7 +26,7 @@ from .criterion import Criterion, DenseCross
 from .implicit import hypergradient
 
 # Inner problems are solved so far that their error does not show in the outer derivative.
-_INNER_TOL = 1e-9
+_INNER_TOL = 1e-7
 
 # ---- Which weights ------------------------------------------------------------------------------
 
@@ -205,6 +205,8 @@ class Objective:
         lambda of the pull lambda * sum (w - start)^2.
     learned : tuple of {"C", "gamma", "delta"}
         Which hyper-parameters are learned along, on a logarithmic scale.
+    inner_tol : float
+        Violation up to which inner problems are solved.
     """
 
     tasks: tuple[Task, ...]
@@ -212,6 +214,7 @@ class Objective:
     settings: Settings
     penalty: float = 0.0
     learned: tuple[str, ...] = ()
+    inner_tol: float = _INNER_TOL
 
     @property
     def n_val(self) -> int:
@@ -260,7 +263,7 @@ class Objective:
             before = None if init is None else init[i]
             if before is not None and "gamma" in self.learned:
                 before = _restarted(problem, before)
-            solution = newton.solve(problem, before, tol=_INNER_TOL, certify=False)
+            solution = newton.solve(problem, before, tol=self.inner_tol, certify=False)
             change = None
             if "gamma" in self.learned and task.width is not None:
                 assert isinstance(task.criterion.cross, DenseCross)
@@ -418,12 +421,16 @@ def minimise(
             history[name].append(value)
         return entry
 
-    def evaluate(x: Vector) -> tuple[float, Vector]:
+    # The first step of L-BFGS-B has length one: that of 0.3 in every entry, in units of `unit`.
+    unit = 0.3 * float(np.sqrt(len(theta0)))
+
+    def evaluate(z: Vector) -> tuple[float, Vector]:
         nonlocal latest, latest_theta, n_evaluations
+        x = np.clip(z * unit, lower, upper)
         if not np.array_equal(x, latest_theta):
-            latest, latest_theta = objective.evaluate(x, latest.solutions), x.copy()
+            latest, latest_theta = objective.evaluate(x, latest.solutions), x
             n_evaluations += 1
-        return latest.value * per_row, latest.gradient * per_row
+        return latest.value * per_row, latest.gradient * (per_row * unit)
 
     def after(intermediate_result: Any) -> None:
         nonlocal best, best_theta, watched_best, since, status
@@ -452,13 +459,18 @@ def minimise(
         try:
             found = scipy_minimize(
                 evaluate,
-                theta0,
+                theta0 / unit,
                 jac=True,
                 method="L-BFGS-B",
-                bounds=box,
+                bounds=[(low / unit, high / unit) for low, high in box],
                 callback=after,
                 # ftol asks for a share of max(f, 1); f is a loss per row.
-                options={"maxiter": max_iter, "gtol": tol, "ftol": 1e-3 * tol, "maxfun": 10**8},
+                options={
+                    "maxiter": max_iter,
+                    "gtol": tol * unit,
+                    "ftol": 1e-3 * tol,
+                    "maxfun": 10**8,
+                },
             )
             if found.nit >= max_iter:
                 status = "max_iter"

@@ -57,11 +57,11 @@ Report = Callable[[int, Mapping[str, float]], bool]
 
 # Candidates of weight_penalty="auto" per validation row, from nearly fixed weights to nearly free
 # ones, and of C of the final model: once the labels are clean it may follow them more closely.
-_PENALTIES = (1e-3, 3e-4, 1e-4)
+_PENALTIES = (3e-4, 1e-4)
 _FACTORS = (1.0, 3.0)
 # Parts of the training rows of which each is judged by a model of the others.
 _JUDGING_FOLDS = 5
-# Above so many validation rows one held-out third decides instead of three.
+# Above so many validation rows one held-out third decides, else two.
 _MANY_VALIDATION_ROWS = 1_500
 # cross_fit="auto": folds, and the largest inner problem for which it pays to have several.
 _CROSS_FITS, _CROSS_FIT_ROWS = 3, 4_000
@@ -209,7 +209,7 @@ class WeightLearningClassifier(CallbackSupportMixin, KernelSVC):
         Width of the curved part of "smooth_hinge" (eq:smoothloss). Only rows in that part tell the
         gradient how the model bends: a small delta is closer to the hinge loss and learns less.
     weight_penalty : "auto" or float, default="auto"
-        lambda, the pull of the weights towards their start. ``"auto"`` chooses among three values
+        lambda, the pull of the weights towards their start. ``"auto"`` chooses between two values
         and no learning at all, and between C and 3 C for the final model, by its loss on parts of
         the validation rows that were held out. 0: no pull.
     weight_budget : float, default=None
@@ -703,15 +703,25 @@ class WeightLearningClassifier(CallbackSupportMixin, KernelSVC):
         folds = int(min(3, counts[counts > 0].min()))
         if folds < 2:
             return _Choice(_PENALTIES[0] * len(val), 1.0)
-        n_folds = 1 if len(val) > _MANY_VALIDATION_ROWS else folds
+        n_folds = 1 if len(val) > _MANY_VALIDATION_ROWS else 2
         splits = StratifiedKFold(folds, shuffle=True, random_state=run.random).split(label, label)
         losses: dict[tuple[float, float], float] = {}
         for _, (inside, outside) in zip(range(n_folds), splits, strict=False):
             inside, outside = val[inside], val[outside]
+            tasks = self._tasks(run, train, inside)
+            init = None
             for per_row in (np.inf, *_PENALTIES):
                 one = self._learn(
-                    run, reachable, per_row * len(inside), train, inside, None, 10 * self.tol
+                    run,
+                    reachable,
+                    per_row * len(inside),
+                    train,
+                    inside,
+                    tol=10 * self.tol,
+                    tasks=tasks,
+                    init=init,
                 )
+                init = one.searches[0].first.solutions
                 for factor in _FACTORS if np.isfinite(per_row) else (1.0,):
                     settings = replace(one.settings, C=one.settings.C * factor)
                     held_out = self._held_out(run, settings, train, one.weights, inside, outside)
@@ -761,15 +771,21 @@ class WeightLearningClassifier(CallbackSupportMixin, KernelSVC):
         penalty: float,
         train: Rows,
         val: Rows,
-        report: Report | None,
+        report: Report | None = None,
         tol: float | None = None,
+        tasks: tuple[Task, ...] | None = None,
+        init: tuple[SmoothSolution, ...] | None = None,
     ) -> _Learnt:
-        """Weights in one round or more, each pulled towards where it starts."""
+        """Weights in one round or more, each pulled towards where it starts.
+
+        `tasks` and the inner solutions `init` at the start where they are at hand.
+        """
         watch = None
         if self.early_stopping and report is not None:
             held = _stratified(run.data.label[val], 0.2, run.random)
             watch, val = val[held], np.delete(val, held)
-        tasks = self._tasks(run, train, val, watch)
+        if tasks is None:
+            tasks = self._tasks(run, train, val, watch)
         searches: list[SearchResult] = []
         settings = run.settings
         for _ in range(self._rounds(reachable)):
@@ -786,6 +802,7 @@ class WeightLearningClassifier(CallbackSupportMixin, KernelSVC):
             )
             found = minimise(
                 objective,
+                init=searches[-1].best.solutions if searches else init,
                 max_iter=0 if np.isinf(penalty) else self.max_iter,
                 tol=self.tol if tol is None else tol,
                 patience=self.n_iter_no_change if watch is not None else None,

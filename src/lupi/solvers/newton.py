@@ -272,7 +272,8 @@ class _BorderedKernel:
     def of(cls, K: Vector, curved: NDArray[np.int64], v: Vector) -> _BorderedKernel | None:
         root = np.sqrt(v[curved])
         # Column-major without a copy in LAPACK: B is symmetric, so its transpose will do.
-        B = K[curved[:, None], curved] if len(curved) < len(K) else K.copy()
+        # Two takes cost a quarter of one double index.
+        B = K.take(curved, 0).take(curved, 1) if len(curved) < len(K) else K.copy()
         B *= root
         B *= root[:, None]
         B.ravel()[:: len(root) + 1] += 1.0
