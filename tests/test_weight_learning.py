@@ -27,7 +27,7 @@ from lupi.bilevel.search import (
     Weighting,
     minimise,
 )
-from lupi.losses import SmoothHinge
+from lupi.losses import LOSSES, SmoothHinge
 from lupi.problems import SmoothWSVMProblem
 from lupi.weighting import (
     NadarayaWatson,
@@ -181,15 +181,27 @@ def test_wrong_labels_get_small_weights():
     assert abs(model.expansion_.sum()) < 1e-6
 
 
-def test_final_model_is_the_weighted_smooth_svm_of_the_union():
-    """Optimality of the final model, from expansion_ and intercept_ alone."""
+def test_final_model_is_the_weighted_svm_of_the_union():
     X, y, X_val, y_val, *_ = noisy()
     model = WeightLearningClassifier(2.0, gamma=0.5, weight_penalty=0.1)
     model.fit(X, y, X_val=X_val, y_val=y_val)
     U, labels = np.vstack([X, X_val]), np.r_[y, y_val]
+    again = WeightedSVC(2.0, gamma=0.5)
+    again.fit(U, labels, sample_weight=np.r_[model.sample_weight_, np.ones(60)])
+    np.testing.assert_allclose(model.decision_function(U), again.decision_function(U), atol=1e-9)
+    np.testing.assert_allclose(np.abs(model.expansion_), again.alpha_, atol=1e-9)
+
+
+@pytest.mark.parametrize("loss", ["squared_hinge", "logistic"])
+def test_final_model_of_other_losses(loss):
+    """Optimality of the final model, from expansion_ and intercept_ alone."""
+    X, y, X_val, y_val, *_ = noisy()
+    model = WeightLearningClassifier(2.0, gamma=0.5, weight_penalty=0.1, loss=loss)
+    model.fit(X, y, X_val=X_val, y_val=y_val)
+    U, labels = np.vstack([X, X_val]), np.r_[y, y_val]
     weight = 2.0 * np.r_[model.sample_weight_, np.ones(60)]
     f = numpy_kernel("rbf", U, U, 0.5) @ model.expansion_ + model.intercept_
-    expected = -weight * labels * SmoothHinge(0.5).d1(labels * f)
+    expected = -weight * labels * LOSSES[loss]().d1(labels * f)
     np.testing.assert_allclose(model.expansion_, expected, atol=1e-7)
     np.testing.assert_allclose(model.decision_function(U), f, atol=1e-9)
 
@@ -209,7 +221,7 @@ def test_the_papers_method(kernel):
 
 def test_linear_form_is_the_linear_kernel():
     X, y, X_val, y_val, *_ = noisy()
-    settings = {"weight_penalty": 0.3, "rounds": 1, "tol": 1e-7}
+    settings = {"weight_penalty": 0.3, "rounds": 1, "tol": 1e-7, "loss": "logistic"}
     form = WeightLearningClassifier(kernel="linear", **settings)
     kernel = WeightLearningClassifier(kernel=lambda A, B: A @ B.T, **settings)
     for model in (form, kernel):

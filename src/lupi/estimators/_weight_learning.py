@@ -32,10 +32,11 @@ from ..bilevel.search import (
     Weighting,
     minimise,
 )
+from ..kernels import KernelMatrix
 from ..losses import LOSSES, Loss, SmoothHinge
-from ..problems import SmoothWSVMProblem
+from ..problems import SmoothWSVMProblem, WSVMProblem
 from ..solution import SmoothSolution
-from ..solvers import newton, smooth_rows
+from ..solvers import newton, smooth_rows, wsvm
 from ..threads import one_blas_thread
 from ._base import KernelSVC, TrainingKernel, check_weights
 
@@ -55,13 +56,13 @@ Vector = NDArray[np.float64]
 Rows = NDArray[np.int64]
 Report = Callable[[int, Mapping[str, float]], bool]
 
-# Candidates of weight_penalty="auto" per validation row, from nearly fixed weights to nearly free
-# ones, and of C of the final model: once the labels are clean it may follow them more closely.
-_PENALTIES = (3e-4, 1e-4)
-_FACTORS = (1.0, 3.0)
+# Candidates of weight_penalty="auto" per validation row.
+_PENALTIES = (1e-3, 1e-4)
+# KKT violation of the final weighted SVM, the default of WeightedSVC.
+_HINGE_TOL = 1e-3
 # Parts of the training rows of which each is judged by a model of the others.
 _JUDGING_FOLDS = 5
-# Above so many validation rows one held-out third decides, else two.
+# Above so many validation rows one held-out third decides instead of three.
 _MANY_VALIDATION_ROWS = 1_500
 # cross_fit="auto": folds, and the largest inner problem for which it pays to have several.
 _CROSS_FITS, _CROSS_FIT_ROWS = 3, 4_000
@@ -138,14 +139,6 @@ class _Run:
     random: Any
 
 
-@dataclass(frozen=True)
-class _Choice:
-    """A penalty (infinite: do not learn), and C of the final model relative to C."""
-
-    penalty: float
-    factor: float
-
-
 @dataclass(frozen=True, eq=False)
 class _Learnt:
     """The rounds of one search."""
@@ -210,8 +203,8 @@ class WeightLearningClassifier(CallbackSupportMixin, KernelSVC):
         gradient how the model bends: a small delta is closer to the hinge loss and learns less.
     weight_penalty : "auto" or float, default="auto"
         lambda, the pull of the weights towards their start. ``"auto"`` chooses between two values
-        and no learning at all, and between C and 3 C for the final model, by its loss on parts of
-        the validation rows that were held out. 0: no pull.
+        and no learning at all, by the loss of the final model on parts of the validation rows that
+        were held out; not learning has to be better by more than a standard error. 0: no pull.
     weight_budget : float, default=None
         Largest mean of the weights c_i / C.
     learn : tuple of {"C", "gamma", "delta"}, default=()
@@ -219,7 +212,9 @@ class WeightLearningClassifier(CallbackSupportMixin, KernelSVC):
         ``kernel="rbf"`` only, "delta" with the smooth hinge only.
     refit : {"union", "train"}, default="union"
         Rows of the final model: the weighted training rows and the validation rows (of weight one),
-        or the training rows alone, as in the paper.
+        or the training rows alone, as in the paper. With "union" and the smooth hinge the final
+        model has the hinge loss itself: it is ``WeightedSVC`` on all these rows. (Not in the linear
+        form, which is made for many rows.)
     cross_fit : "auto" or int, default="auto"
         With ``refit="union"``: into how many parts the validation rows are cut while weights are
         learned. Each part judges a model that trains on the weighted rows *and the other parts*, as
@@ -295,7 +290,7 @@ class WeightLearningClassifier(CallbackSupportMixin, KernelSVC):
     coef_ : ndarray of shape (n_pairs, n_features)
         w, for the linear kernel only.
     primal_objective_, dual_objective_, duality_gap_ : float, or ndarray of shape (n_pairs,)
-        The certificate of the final model, which minimises the smooth loss.
+        The certificate of the final model.
     shape_fit_ : tuple of int
         Shape of all rows together.
     classes_ : ndarray of shape (n_classes,)
@@ -481,25 +476,22 @@ class WeightLearningClassifier(CallbackSupportMixin, KernelSVC):
 
         run = _Run(data, settings, loss, learned, random)
         learnt: list[_Learnt] = []
-        choice: _Choice | None = None
+        penalty: float | None = None
         with one_blas_thread():
             for train, val in parts:
                 reachable = self._weighting(start[train], X_weight, groups, train)
-                if choice is None:
-                    choice = self._choose(run, reachable, train, val)
-                learnt.append(
-                    self._learn(run, reachable, choice.penalty, train, val, context.report)
-                )
-            assert choice is not None
+                if penalty is None:
+                    penalty = self._choose(run, reachable, train, val)
+                learnt.append(self._learn(run, reachable, penalty, train, val, context.report))
+            assert penalty is not None
             final = _mean_settings([one.settings for one in learnt], learned)
-            final = replace(final, C=final.C * choice.factor)
             sample_weight, rows, w = self._assemble(n, parts, [one.weights for one in learnt])
             fitted = self._final(run, final, rows, w)
         n_iter = self._set_losses(learnt)
 
         self._unpack_learned(X_all, label_all, fitted, final, n_iter)
         self.sample_weight_ = sample_weight
-        self.weight_penalty_ = choice.penalty
+        self.weight_penalty_ = penalty
         self.validation_indices_ = parts[0][1] if X_val is None and self.cv is None else None
         context.end()
         self._warn_unless_solved([solution for *_, solution in fitted])
@@ -691,21 +683,21 @@ class WeightLearningClassifier(CallbackSupportMixin, KernelSVC):
                 )
         return tuple(tasks)
 
-    def _choose(self, run: _Run, reachable: Weighting, train: Rows, val: Rows) -> _Choice:
-        """The penalty, and C of the final model relative to C.
+    def _choose(self, run: _Run, reachable: Weighting, train: Rows, val: Rows) -> float:
+        """The penalty; infinite: do not learn.
 
-        For "auto" those whose final models do best on validation rows that nothing has seen.
+        For "auto" the one whose final models do best on validation rows that nothing has seen.
         """
         if self.weight_penalty != "auto":
-            return _Choice(float(self.weight_penalty), 1.0)
+            return float(self.weight_penalty)
         label = run.data.label[val]
         counts = np.bincount(label)
         folds = int(min(3, counts[counts > 0].min()))
         if folds < 2:
-            return _Choice(_PENALTIES[0] * len(val), 1.0)
-        n_folds = 1 if len(val) > _MANY_VALIDATION_ROWS else 2
+            return _PENALTIES[0] * len(val)
+        n_folds = 1 if len(val) > _MANY_VALIDATION_ROWS else folds
         splits = StratifiedKFold(folds, shuffle=True, random_state=run.random).split(label, label)
-        losses: dict[tuple[float, float], float] = {}
+        losses: dict[float, list[Vector]] = {per_row: [] for per_row in (np.inf, *_PENALTIES)}
         for _, (inside, outside) in zip(range(n_folds), splits, strict=False):
             inside, outside = val[inside], val[outside]
             tasks = self._tasks(run, train, inside)
@@ -722,18 +714,23 @@ class WeightLearningClassifier(CallbackSupportMixin, KernelSVC):
                     init=init,
                 )
                 init = one.searches[0].first.solutions
-                for factor in _FACTORS if np.isfinite(per_row) else (1.0,):
-                    settings = replace(one.settings, C=one.settings.C * factor)
-                    held_out = self._held_out(run, settings, train, one.weights, inside, outside)
-                    losses[per_row, factor] = losses.get((per_row, factor), 0.0) + held_out
+                held_out = self._held_out(run, one.settings, train, one.weights, inside, outside)
+                losses[per_row].append(held_out)
+        if not losses[np.inf]:
+            return _PENALTIES[0] * len(val)
+        by_row = {per_row: np.concatenate(parts) for per_row, parts in losses.items()}
         if self.verbose:
-            for (per_row, factor), total in losses.items():
+            for per_row, values in by_row.items():
                 print(
-                    f"[lupi] weight_penalty {per_row * len(val):.3g}, C * {factor:g}: held-out "
-                    f"loss {total / len(val):.4f}"
+                    f"[lupi] weight_penalty {per_row * len(val):.3g}: held-out loss "
+                    f"{values.mean():.4f}"
                 )
-        per_row, factor = min(losses, key=lambda key: losses[key])
-        return _Choice(per_row * len(val), factor)
+        best = min(_PENALTIES, key=lambda per_row: by_row[per_row].mean())
+        # Not learning must be better by more than chance, one standard error of the difference.
+        worse = by_row[best] - by_row[np.inf]
+        if worse.mean() > worse.std() / np.sqrt(len(worse)):
+            return np.inf
+        return best * len(val)
 
     def _held_out(
         self,
@@ -743,12 +740,12 @@ class WeightLearningClassifier(CallbackSupportMixin, KernelSVC):
         w: Vector,
         inside: Rows,
         outside: Rows,
-    ) -> float:
-        """Loss at `outside` of the final model of these weights, `inside` its validation rows."""
+    ) -> Vector:
+        """Losses at `outside` of the final model of these weights, `inside` its validation rows."""
         rows = np.r_[train, inside] if self.refit == "union" else train
         w = np.r_[w, np.ones(len(rows) - len(train))]
         margins = self._margins(run, self._final(run, settings, rows, w), outside)
-        return sum(float(run.loss.value(margin).sum()) for _, margin in margins)
+        return np.concatenate([run.loss.value(margin) for _, margin in margins])
 
     def _margins(
         self, run: _Run, fitted: list[tuple[int, int, Rows, SmoothSolution]], rows: Rows
@@ -882,6 +879,8 @@ class WeightLearningClassifier(CallbackSupportMixin, KernelSVC):
                 solution = newton.solve(
                     SmoothWSVMProblem(data.matrix(used), y, c[positions], loss, True), tol=1e-9
                 )
+            elif self.refit == "union" and isinstance(loss, SmoothHinge):
+                solution = self._hinge(data.kernel.matrix(used), y, c[positions])
             else:
                 solution = smooth_rows.solve(
                     partial(_block, data, used),
@@ -893,6 +892,21 @@ class WeightLearningClassifier(CallbackSupportMixin, KernelSVC):
                 )
             fitted.append((positive, negative, used, solution))
         return fitted
+
+    def _hinge(self, K: KernelMatrix, y: Vector, c: Vector) -> SmoothSolution:
+        """The weighted SVM itself, whose loss the smooth hinge stands in for."""
+        found = wsvm.solve(WSVMProblem(K, y, c), tol=_HINGE_TOL, cache_size=self.cache_size)
+        return SmoothSolution(
+            expansion=y * found.dual.alpha,
+            b=found.primal.b,
+            w=None,
+            values=np.full(len(y), np.nan),  # nothing here needs them
+            primal_objective=found.primal_objective,
+            dual_objective=found.dual_objective,
+            violation=found.violation,
+            status=found.status,
+            n_iter=found.n_iter,
+        )
 
     # ---- what fit leaves ------------------------------------------------------------------------
 
