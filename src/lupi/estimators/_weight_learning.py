@@ -57,7 +57,7 @@ Rows = NDArray[np.int64]
 Report = Callable[[int, Mapping[str, float]], bool]
 
 # Candidates of weight_penalty="auto" per validation row.
-_PENALTIES = (1e-3, 1e-4)
+_PENALTIES = (3e-4, 1e-4)
 # KKT violation of the final weighted SVM, the default of WeightedSVC.
 _HINGE_TOL = 1e-3
 # Parts of the training rows of which each is judged by a model of the others.
@@ -223,7 +223,7 @@ class WeightLearningClassifier(CallbackSupportMixin, KernelSVC):
     rounds : "auto" or int, default="auto"
         After the first round every training row is judged by a final model that was trained without
         it, and weights are learned again from there, w_i = start_i * clip(1/2 + margin_i, 0, 1).
-        ``"auto"``: 2 with ``refit="union"`` and free weights, else 1.
+        ``"auto"``: 2 where weights are free and ``cross_fit="auto"`` takes several parts, else 1.
     validation_fraction : float, default=0.3
         Share of the rows that is held out, by class, where fit gets no validation rows. None: fit
         must get them.
@@ -630,10 +630,11 @@ class WeightLearningClassifier(CallbackSupportMixin, KernelSVC):
             return int(self.cross_fit)
         return _CROSS_FITS if n_val <= n and n + n_val <= _CROSS_FIT_ROWS else 1
 
-    def _rounds(self, reachable: Weighting) -> int:
+    def _rounds(self, reachable: Weighting, n: int, n_val: int) -> int:
         if self.rounds != "auto":
             return int(self.rounds)
-        return 2 if self.refit == "union" and type(reachable) is Weighting else 1
+        free = type(reachable) is Weighting
+        return 2 if free and self._cross_fits(n, n_val) > 1 else 1
 
     def _tasks(
         self, run: _Run, train: Rows, val: Rows, watch: Rows | None = None
@@ -785,7 +786,7 @@ class WeightLearningClassifier(CallbackSupportMixin, KernelSVC):
             tasks = self._tasks(run, train, val, watch)
         searches: list[SearchResult] = []
         settings = run.settings
-        for _ in range(self._rounds(reachable)):
+        for _ in range(self._rounds(reachable, len(train), len(val))):
             if searches:
                 settings = searches[-1].best.settings
                 start = self._second_start(
