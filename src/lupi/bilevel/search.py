@@ -26,7 +26,7 @@ from .criterion import Criterion, DenseCross
 from .implicit import hypergradient
 
 # Inner problems are solved so far that their error does not show in the outer derivative.
-_INNER_TOL = 1e-7
+_INNER_TOL, _TIGHT = 1e-7, 1e-11
 
 # ---- Which weights ------------------------------------------------------------------------------
 
@@ -457,23 +457,31 @@ def minimise(
         status = "interrupted"
     elif entry["gradient_norm"] > tol and max_iter > 0:
         try:
-            found = scipy_minimize(
-                evaluate,
-                theta0 / unit,
-                jac=True,
-                method="L-BFGS-B",
-                bounds=[(low / unit, high / unit) for low, high in box],
-                callback=after,
-                # ftol asks for a share of max(f, 1); f is a loss per row.
-                options={
-                    "maxiter": max_iter,
-                    "gtol": tol * unit,
-                    "ftol": 1e-3 * tol,
-                    "maxfun": 10**8,
-                },
-            )
-            if found.nit >= max_iter:
-                status = "max_iter"
+            while True:
+                done = len(history["validation_loss"]) - 1
+                found = scipy_minimize(
+                    evaluate,
+                    best_theta / unit,
+                    jac=True,
+                    method="L-BFGS-B",
+                    bounds=[(low / unit, high / unit) for low, high in box],
+                    callback=after,
+                    # ftol asks for a share of max(f, 1); f is a loss per row.
+                    options={
+                        "maxiter": max_iter - done,
+                        "gtol": tol * unit,
+                        "ftol": 1e-3 * tol,
+                        "maxfun": 10**8,
+                    },
+                )
+                if len(history["validation_loss"]) - 1 >= max_iter:
+                    status = "max_iter"
+                # A line search that fails may have met the error of the inner solutions.
+                if status != "converged" or found.status != 2 or objective.inner_tol <= _TIGHT:
+                    break
+                objective = replace(objective, inner_tol=_TIGHT)
+                latest = objective.evaluate(best_theta, best.solutions)
+                latest_theta = best_theta
         except _Stop:
             pass
         if best is first and status == "converged":
