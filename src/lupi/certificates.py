@@ -531,8 +531,8 @@ class SmoothCertificate:
     primal_objective, dual_objective : float
         Value of (a, b), and of a feasible dual point made from a.
     violation : float
-        Largest entry of the gradient in slopes of the loss: |a_i + c_i u_i| and |sum_i c_i u_i|
-        divided by max c.
+        Largest entry of the gradient in slopes of the loss: ``|a_i + c_i u_i|`` and
+        ``|sum_i c_i u_i|`` divided by max c.
     """
 
     primal_objective: float

@@ -223,11 +223,11 @@ class SmoothWSVMProblem:
         return self.matrix.shape[0]
 
     def primal(self, squared_norm: float, margin: Vector) -> float:
-        """1/2 |w|^2 + sum_i c_i l(margin_i) (eq:wlearning:fopt)."""
+        """``1/2 |w|^2 + sum_i c_i l(margin_i)`` (eq:wlearning:fopt)."""
         return 0.5 * squared_norm + float(self.c @ self.loss.value(margin))
 
     def dual(self, squared_norm: float, expansion: Vector) -> float:
-        """-1/2 |w|^2 - sum_i c_i l*(-y_i a_i / c_i), over the rows with a weight."""
+        """``-1/2 |w|^2 - sum_i c_i l*(-y_i a_i / c_i)``, over the rows with a weight."""
         rows = self.c.nonzero()[0]
         slope = -self.y[rows] * expansion[rows] / self.c[rows]
         return -0.5 * squared_norm - float(self.c[rows] @ self.loss.conjugate(slope))

@@ -185,8 +185,8 @@ class SmoothSolution:
     primal_objective, dual_objective : float
         Values at (a, b) and at the dual point nearest to a; NaN where no certificate was asked for.
     violation : float
-        The largest of |a_i + c_i u_i| and |sum_i c_i u_i|, divided by max c: the gradient, in units
-        of the slope of the loss.
+        The largest of ``|a_i + c_i u_i|`` and ``|sum_i c_i u_i|``, divided by max c: the gradient,
+        in units of the slope of the loss.
     status : Status
         How the solve ended.
     n_iter : int

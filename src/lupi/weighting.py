@@ -108,7 +108,7 @@ class NadarayaWatson(ClassifierMixin, BaseEstimator):
     bandwidths_, scores_ : ndarray
         What "cv" compared: bandwidths, and mean log-likelihoods.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Only when X has string column names.
 
     Examples
@@ -273,7 +273,8 @@ def _typical_distance(X: Vector) -> float:
 def class_distance_weights(X: Any, y: Any, *, offset: float = 1e-3) -> Vector:
     """Weights by the distance to the centre of the own class, as in the fuzzy SVM.
 
-    w_i = 1 - |x_i - mean of the class| / (largest such distance of the class + offset).
+    One minus the distance to the mean of the class, divided by ``1 + offset`` times the largest
+    such distance in the class.
 
     Parameters
     ----------
@@ -393,7 +394,7 @@ class ProbabilityWeightedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEst
         P(y_i | x_i), before the exponent.
     classes_ : ndarray of shape (n_classes,)
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Only when X has string column names.
 
     Examples

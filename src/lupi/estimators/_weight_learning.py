@@ -295,7 +295,7 @@ class WeightLearningClassifier(CallbackSupportMixin, KernelSVC):
         Shape of all rows together.
     classes_ : ndarray of shape (n_classes,)
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Only when X has string column names.
 
     See Also
