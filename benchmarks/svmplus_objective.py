@@ -87,12 +87,19 @@ class Verdict:
         return (self.primal - self.dual) / max(1.0, abs(self.dual))
 
 
+# Sums of thousands of costs round to this, relatively.
+ROUNDING = 1e-13
+
+
 def _into_the_constraints(problem, alpha, beta):
     """The nearest in spirit: cut below, classes balanced, then beta scaled or raised to the sum."""
     y, total = problem.y, problem.C * len(problem.y)
     outside = max(float(-alpha.min()), float(-beta.min()), 0.0) / problem.C
     unbalanced = abs(float(y @ alpha)) / max(float(np.abs(alpha).sum()), 1e-300)
     off = abs(float(alpha.sum() + beta.sum()) - total) / total
+    infeasibility = max(outside, unbalanced, off)
+    if infeasibility <= ROUNDING:  # moving all entries by their rounding errors would add up
+        return alpha, beta, infeasibility
     alpha, beta = np.maximum(alpha, 0.0), np.maximum(beta, 0.0)
     up, down = alpha[y > 0].sum(), alpha[y < 0].sum()
     alpha[y > 0] *= min(up, down) / up if up > 0 else 0.0
@@ -101,7 +108,7 @@ def _into_the_constraints(problem, alpha, beta):
         alpha *= total / alpha.sum()
     rest = total - alpha.sum()
     beta = beta * (rest / beta.sum()) if beta.sum() > 0 else np.full(len(y), rest / len(y))
-    return alpha, beta, max(outside, unbalanced, off)
+    return alpha, beta, infeasibility
 
 
 def best_offsets(y, f, xi):
@@ -137,14 +144,33 @@ def kkt_violation(y, alpha, beta, f, xi):
     return max(0.0, ls - us, lt - ut, lc - uc, 0.5 * (ls + lt) - uc, lc - 0.5 * (us + ut))
 
 
+# Up to here the judge has more digits than any solver: with C = 1000 and correction_reg = 1e-3 the
+# correcting function is a sum of terms up to 1e9, and the rounding of kernel values alone, 1e-16
+# each, moves it by 1e-8.
+DIGITS_UP_TO = 4_000
+
+
+def expansion(rows, basis, coef, gamma):
+    """sum_j coef_j exp(-gamma |x - basis_j|^2) for every row x."""
+    if len(rows) > DIGITS_UP_TO:
+        return rbf_expansion(rows, basis, coef, gamma)
+    coef = coef.astype(np.longdouble)
+    out = np.empty(len(rows))
+    for start in range(0, len(rows), 100):
+        part = rows[start : start + 100]
+        square = sum((part[:, k, None] - basis[:, k]) ** 2 for k in range(rows.shape[1]))
+        out[start : start + 100] = np.exp(-gamma * square).astype(np.longdouble) @ coef
+    return out
+
+
 def judge(problem, alpha, beta):
     """Value the point of a solver."""
     y, reg = problem.y, problem.correction_reg
     alpha, beta, infeasibility = _into_the_constraints(problem, alpha.copy(), beta.copy())
     a, delta = y * alpha, alpha + beta - problem.C
     used = np.flatnonzero(alpha)
-    f = rbf_expansion(problem.X, problem.X[used], a[used], problem.gamma)
-    correcting = rbf_expansion(problem.X_priv, problem.X_priv, delta, problem.gamma_priv)
+    f = expansion(problem.X, problem.X[used], a[used], problem.gamma)
+    correcting = expansion(problem.X_priv, problem.X_priv, delta, problem.gamma_priv)
     xi = correcting / reg
     norms = 0.5 * (float(a @ f) + float(delta @ xi))
     _, b_corr = best_offsets(y, f, xi)
