@@ -15,10 +15,10 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from lupi import SVMPlusClassifier, WeightedSVC
+from lupi.datasets import make_counterexample
 from lupi.equivalence import EquivalentWeights, NotReplicableError, replicating_svm_plus, rho
 
-X, y = np.array([[1.0], [2.0], [3.0]]), np.array([1, -1, 1])
-c = np.array([4.0, 6.0, 2.0])
+X, y, c = make_counterexample()
 weighted = WeightedSVC(kernel="linear").fit(X, y, sample_weight=c)
 slack = weighted.slack_
 print(f"w = {weighted.coef_[0, 0]:.3f}, b = {weighted.intercept_[0]:.3f}, losses {slack.round(3)}")

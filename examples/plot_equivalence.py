@@ -17,13 +17,12 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from lupi import SVMPlusClassifier, WeightedSVC
+from lupi.datasets import make_equivalence_example
 from lupi.equivalence import replicating_weights, rho
 from lupi.inspection import explain
 from lupi.plotting import WeightMarginDisplay
 
-X = np.array([[-1.8], [-0.9], [0.3], [-0.5], [0.8], [1.7]])
-y = np.array([-1, -1, -1, 1, 1, 1])
-hardness = np.maximum(0.0, 1.0 - y * X[:, 0])[:, None]
+X, y, hardness = make_equivalence_example()
 
 plus = SVMPlusClassifier(C=0.4, correction_reg=0.5, kernel="linear", kernel_priv="linear")
 plus.fit(X, y, X_priv=hardness)

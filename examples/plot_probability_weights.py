@@ -12,21 +12,12 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from lupi import WeightedSVC
+from lupi.datasets import make_w_mixture
 from lupi.weighting import NadarayaWatson, conditional_weights
 
-
-def mixture(n, rng):
-    """Two classes along a W."""
-    t = rng.random(n) * 4
-    y = rng.choice([-1, 1], n)
-    X = np.c_[t, 2 * np.abs(t % 2 - 1) + 0.55 * y + 0.45 * rng.normal(size=n)]
-    return X / np.array([4.0, 3.0]), y
-
-
-rng = np.random.default_rng(3)
-X, y = mixture(60, rng)
-X_val, y_val = mixture(1_500, rng)
-X_test, y_test = mixture(4_000, rng)
+X, y = make_w_mixture(60, random_state=0)
+X_val, y_val = make_w_mixture(1_500, random_state=1)
+X_test, y_test = make_w_mixture(4_000, random_state=2)
 
 # %%
 # The probability, and the weights

@@ -20,23 +20,10 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from lupi import WeightedSVC
+from lupi.datasets import make_blobs_with_outliers
 
-
-def blobs(n_per_class, rng):
-    """Two Gaussian blobs side by side."""
-    X = rng.normal(size=(2 * n_per_class, 2))
-    y = np.repeat([-1, 1], n_per_class)
-    X[:, 0] = 0.5 * X[:, 0] + 2.0 * y
-    return X, y
-
-
-rng = np.random.default_rng(0)
-X, y = blobs(100, rng)
-X_test, y_test = blobs(5_000, rng)
-
-outliers = np.array([[-400.0, 20.0], [400.0, -20.0]])
-X = np.vstack([X, outliers])
-y = np.append(y, [1, -1])
+X, y = make_blobs_with_outliers(200, random_state=0)
+X_test, y_test = make_blobs_with_outliers(10_000, outliers=False, random_state=1)
 
 # %%
 # Two machines, one weight apart

@@ -6,6 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from lupi.datasets import fetch_mnist_5v8
+from lupi.datasets._files import FILES
+
 _BESIDE = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
 
 
@@ -14,18 +17,21 @@ def data_home():
     return Path(os.environ.get("LUPI_DATA", _BESIDE))
 
 
+def needs(dataset):
+    """Skip a test whose files are absent; nothing is downloaded by a test."""
+    for file in FILES[dataset]:
+        path = data_home() / file.folder / file.name
+        if not path.is_file():
+            pytest.skip(f"there is no {path}; LUPI_DATA names the folder of the data sets")
+
+
 def poetic_digits(n_train):
     """(X, y, X_priv) of n_train digits, half fives and half eights, with poetic descriptions.
 
     Pixels are scaled to [0, 1], privileged features by their largest value.
     """
-    folder = data_home() / "mnist_5v8_poetic"
-    if not (folder / "train_features.txt").is_file():
-        pytest.skip(f"no MNIST 5-vs-8 data in {folder}; set LUPI_DATA to its parent folder")
-    X, y, X_priv = (
-        np.loadtxt(folder / f"train_{part}.txt", delimiter=",")
-        for part in ("features", "labels", "PFfeatures")
-    )
+    needs("mnist_5v8")
+    X, y, X_priv = fetch_mnist_5v8(data_home=data_home(), return_X_y_priv=True)
     half = n_train // 2
     rows = np.r_[:half, 50 : 50 + n_train - half]
     return X[rows] / 255.0, y[rows], X_priv[rows] / X_priv.max(axis=0)

@@ -86,6 +86,9 @@ ALLOWED = {
     "lupi.certificates": {"lupi.problems"},
     "lupi.problems": {"lupi.kernels", "lupi.losses"},
     "lupi.kernels": {"lupi._core", "lupi.threads"},
+    "lupi.datasets": set(),
+    "lupi.cli": {"lupi.datasets"},
+    "lupi.__main__": {"lupi.cli"},
     "lupi.solution": set(),
     "lupi.threads": set(),
     "lupi._core": set(),
@@ -143,7 +146,7 @@ def test_certificates_and_problems_know_no_solver():
 def test_scikit_learn_is_known_upstairs_only():
     users = {m for m, names in IMPORTS.items() if any(inside(n, "sklearn") for n in names)}
     assert users
-    upstairs = ("lupi.estimators", "lupi.weighting")
+    upstairs = ("lupi.datasets", "lupi.estimators", "lupi.weighting")
     assert all(any(inside(module, room) for room in upstairs) for module in users), users
 
 

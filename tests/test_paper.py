@@ -19,11 +19,21 @@ from cases import (
     random_svmplus,
     random_wsvm,
 )
+from data import data_home, needs
 from scipy.optimize import linprog, lsq_linear
 
 from lupi import SVMPlusClassifier, WeightedSVC, WeightLearningClassifier
 from lupi.bilevel import jacobian
 from lupi.certificates import svmplus_residuals, wsvm_residuals
+from lupi.datasets import (
+    fetch_breast_cancer_wisconsin,
+    fetch_mammographic_mass,
+    fetch_mnist_5v8,
+    fetch_spambase,
+    make_blobs_with_outliers,
+    make_w_mixture,
+    paper_split,
+)
 from lupi.equivalence import (
     EquivalentWeights,
     NotReplicableError,
@@ -1484,3 +1494,72 @@ def test_eq_wgt_weights_alpha():
     for tau in (0.5, 3.0):
         np.testing.assert_allclose(conditional_weights(y, eta, tau), w**tau)
     np.testing.assert_array_equal(conditional_weights(y, eta, 0.0), 1.0)
+
+
+# ---- Data ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("fetch", "sizes"),
+    [
+        (fetch_breast_cancer_wisconsin, (9, 351, 332)),
+        (fetch_mammographic_mass, (4, 420, 410)),
+        (fetch_spambase, (57, 2430, 2171)),
+    ],
+    ids=["bcw", "mammographic", "spambase"],
+)
+def test_tab_uci_stats(fetch, sizes):
+    """The printed numbers of features and rows, every row once, the classes in their shares."""
+    name = fetch.__name__.removeprefix("fetch_")
+    needs(name)
+    X, y = fetch(data_home=data_home(), return_X_y=True)
+    for seed in range(3):
+        train, test = paper_split(name, y, random_state=seed)
+        assert (X.shape[1], len(train), len(test)) == sizes
+        assert np.array_equal(np.sort(np.r_[train, test]), np.arange(len(y)))
+        assert abs(y[train].sum() - len(train) * y.mean()) < 1
+        np.testing.assert_array_equal(train, paper_split(name, y, random_state=seed)[0])
+    assert not np.array_equal(train, paper_split(name, y, random_state=0)[0])
+
+
+def test_fig_toy_dataset1():
+    """Two outliers bring an SVM near chance, and zero weights take them out again."""
+    X, y = make_blobs_with_outliers(200, random_state=0)
+    X_test, y_test = make_blobs_with_outliers(4000, outliers=False, random_state=1)
+    weight = np.r_[np.ones(200), 0.0, 0.0]
+    plain = WeightedSVC(kernel="linear").fit(X, y)
+    weighted = WeightedSVC(kernel="linear").fit(X, y, sample_weight=weight)
+    assert plain.score(X_test, y_test) < 0.7
+    assert weighted.score(X_test, y_test) > 0.999
+
+
+def test_fig_toy_dataset2_weights_from_the_true_probability():
+    """Weights P(y|x) in place of the labels' own: over ten samples the mean error falls."""
+    X_test, y_test = make_w_mixture(2000, random_state=100)
+    errors = []
+    for seed in range(10):
+        X, y, p = make_w_mixture(100, random_state=seed, return_probability=True)
+        weight = np.where(y == 1, p, 1 - p) ** 2
+        models = [
+            WeightedSVC(10.0, gamma=20.0).fit(X, y),
+            WeightedSVC(10.0, gamma=20.0).fit(X, y, sample_weight=weight),
+        ]
+        errors.append([1 - model.score(X_test, y_test) for model in models])
+    plain, weighted = np.mean(errors, axis=0)
+    assert weighted < plain - 0.01
+    # No classifier is better than the one that knows P(Y|X).
+    assert weighted > 0.115 - 0.02
+
+
+def test_sec_exp_5_vs_8():
+    """ "9 times the initial sample size", privileged features replicated, for both descriptions."""
+    needs("mnist_5v8")
+    for privileged, n_features in [("poetic", 21), ("holistic", 31)]:
+        bunch = fetch_mnist_5v8(privileged=privileged, translated=True, data_home=data_home())
+        assert bunch.data.shape == (900, 100)
+        assert bunch.privileged.shape == (900, n_features)
+        for digit in range(0, 100, 17):
+            copies = bunch.groups == digit
+            assert len(np.unique(bunch.data[copies], axis=0)) == 9
+            assert len(np.unique(bunch.privileged[copies], axis=0)) == 1
+            assert len(np.unique(bunch.target[copies])) == 1
