@@ -48,7 +48,7 @@ for name, model in [("SVM", plain), ("weighted SVM", weighted)]:
 # ---------------
 
 grid = np.linspace(-0.05, 1.05, 90)
-mesh = np.stack(np.meshgrid(grid, np.linspace(-0.6, 1.3, 90)), axis=-1)
+mesh = np.stack(np.meshgrid(grid, np.linspace(-0.5, 1.1, 90)), axis=-1)
 shape, flat = mesh.shape[:2], mesh.reshape(-1, 2)
 fig, ax = plt.subplots(figsize=(6, 5), layout="constrained")
 probability = smoother.predict_proba(flat)[:, 1].reshape(shape)
