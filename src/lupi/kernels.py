@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -108,6 +108,22 @@ class KernelSpec:
             n_threads(n * n_query),
         )
         return out
+
+
+def cross_kernels(specs: Sequence[KernelSpec], X: Any, Z: Any) -> NDArray[np.float64]:
+    """``spec.cross(X, Z)`` for several kernels at once, shape (n_specs, X.shape[0], Z.shape[0]).
+
+    The products between the rows, which all of them need, are formed once.
+    """
+    out = np.empty((len(specs), X.shape[0], Z.shape[0]))
+    core.cross_kernels(
+        points(X),
+        points(Z),
+        [(spec.name, spec.gamma, spec.degree, spec.coef0) for spec in specs],
+        out,
+        n_threads(out.size),
+    )
+    return out
 
 
 class KernelMatrix:
