@@ -110,20 +110,25 @@ class KernelSpec:
         return out
 
 
-def cross_kernels(specs: Sequence[KernelSpec], X: Any, Z: Any) -> NDArray[np.float64]:
+def cross_kernels(
+    specs: Sequence[KernelSpec], X: Any, Z: Any, out: NDArray[np.float64] | None = None
+) -> NDArray[np.float64]:
     """``spec.cross(X, Z)`` for several kernels at once, shape (n_specs, X.shape[0], Z.shape[0]).
 
-    The products between the rows, which all of them need, are formed once.
+    The products between the rows, which all of them need, are formed once. `out`: memory for so
+    many values, to be used again.
     """
-    out = np.empty((len(specs), X.shape[0], Z.shape[0]))
+    shape = (len(specs), X.shape[0], Z.shape[0])
+    size = shape[0] * shape[1] * shape[2]
+    values = np.empty(shape) if out is None else out[:size].reshape(shape)
     core.cross_kernels(
         points(X),
         points(Z),
         [(spec.name, spec.gamma, spec.degree, spec.coef0) for spec in specs],
-        out,
-        n_threads(out.size),
+        values,
+        n_threads(size),
     )
-    return out
+    return values
 
 
 class KernelMatrix:

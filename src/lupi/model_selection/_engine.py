@@ -9,7 +9,7 @@ What a candidate shares with others is found by its parameters:
 4. the decision values of all models with the same kernel: one product with the kernel between
    training and test rows.
 
-A candidate that does not fit in (a callable kernel, ``correction_reg=0``, ``max_iter``, a failure, a
+A candidate that does not fit in (a callable kernel, ``correction_reg=0``, ``max_iter``, an error, a
 model that does not reach ``tol``) is fitted by its own ``fit``, so that what it says and warns is
 what it says and warns elsewhere.
 """
@@ -30,6 +30,7 @@ from sklearn.metrics import get_scorer
 from sklearn.metrics._scorer import _BaseScorer, _MultimetricScorer, _PassthroughScorer
 from sklearn.model_selection._validation import _score
 from sklearn.pipeline import Pipeline
+from sklearn.utils._param_validation import validate_parameter_constraints
 from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.validation import _check_method_params, _num_samples, validate_data
 
@@ -43,8 +44,9 @@ from ..solvers import batch, svmplus, wsvm
 Array = NDArray[Any]
 Result = dict[str, Any]
 
-# Kernel values between training and test rows that are at hand at once (16 MB).
-_BLOCK = 2_000_000
+# Kernel values between training and test rows that are at hand at once (4 MB): they are used while
+# they are in fast memory.
+_BLOCK = 500_000
 # Models solved between two reports of progress.
 _REPORT = 200
 
@@ -135,8 +137,8 @@ class _Model:
     settings: dict[str, Any]  # all parameters of the classifier
     main: KernelSpec | None = None
     corr: KernelSpec | None = None
-    coef: NDArray[np.float64] | None = None  # (n_pairs, n)
-    intercept: NDArray[np.float64] | None = None  # (n_pairs,)
+    coef: Any = None  # (n_pairs, n), once it is solved
+    intercept: Any = None  # (n_pairs,)
     fit_time: float = 0.0
 
 
@@ -190,7 +192,8 @@ def evaluate(task: Task) -> Iterator[list[tuple[int, Result]]]:
         groups.setdefault(key, []).append((number, params, inner))
 
     for members in groups.values():
-        alone, models = [], []
+        alone: list[_Model] = []
+        models: list[_Model] = []
         for number, params, inner in members:
             model = _Model(number, params, {**defaults, **inner})
             plain = known_params and set(inner) <= set(defaults) and _is_plain(base, model)
@@ -255,11 +258,15 @@ class _Split:
     def _estimator(self, settings: dict[str, Any]) -> Any:
         """A classifier with these settings, checked as ``fit`` checks them."""
         estimator = type(self.base)(**settings)
-        key = tuple((k, _key(v)) for k, v in settings.items())
-        fresh = [item for item in key if item not in self.valid]
+        fresh = {(k, _key(v)) for k, v in settings.items()} - self.valid
         if fresh:
-            estimator._validate_params()
-            self.valid.update(fresh)
+            names = {k for k, _ in fresh}
+            validate_parameter_constraints(
+                {k: v for k, v in estimator._parameter_constraints.items() if k in names},
+                {k: settings[k] for k in names},
+                caller_name=type(estimator).__name__,
+            )
+            self.valid |= fresh
         return estimator
 
     def _check_rows(self, estimator: Any) -> _Rows:
@@ -306,13 +313,12 @@ class _Split:
                 side.X, side.weight, kernel, gamma, degree, coef0, name="X", suffix=""
             ).spec
             assert spec is not None
-            unused = {}
-            if kernel in ("linear", "rbf"):
-                unused = {"degree": 3, "coef0": 0.0}
-            elif kernel == "sigmoid":
-                unused = {"degree": 3}
             spec.matrix(side.X)  # refuses rows whose kernel overflows
-            side.specs[key] = replace(spec, **unused)
+            if kernel in ("linear", "rbf"):
+                spec = replace(spec, degree=3, coef0=0.0)
+            elif kernel == "sigmoid":
+                spec = replace(spec, degree=3)
+            side.specs[key] = spec
         return side.specs[key]
 
     def _unit_costs(self, rows: _Rows, model: _Model) -> NDArray[np.float64]:
@@ -332,18 +338,18 @@ class _Split:
 
     def solve(self, models: list[_Model]) -> Iterator[tuple[list[_Model], list[_Model]]]:
         """Solves the models; yields those that are done, and those that need their own fit."""
-        groups: dict[Hashable, list[_Model]] = {}
-        failed = []
+        groups: dict[KernelSpec, list[_Model]] = {}
+        failed: list[_Model] = []
         for model in models:
             s = model.settings
             try:
                 estimator = self._estimator(s)
-                rows = self._check_rows(estimator)
-                model.main = self._spec(rows, *(s[k] for k in _MAIN))
-                self._unit_costs(rows, model)
+                checked = self._check_rows(estimator)
+                model.main = self._spec(checked, *(s[k] for k in _MAIN))
+                self._unit_costs(checked, model)
                 corr = None
                 if isinstance(estimator, SVMPlusClassifier):
-                    privileged = self._check_privileged(estimator, rows)
+                    privileged = self._check_privileged(estimator, checked)
                     if len(privileged.known):
                         corr = self._spec(privileged, *(s[k] for k in _CORR))
                 model.corr = corr
@@ -353,10 +359,9 @@ class _Split:
             groups.setdefault(model.main, []).append(model)
         if failed:
             yield [], failed
-        if not groups:
+        if not groups or self.rows is None:
             return
         rows = self.rows
-        assert rows is not None
         n = rows.X.shape[0]
         cache_size = min(float(m.settings["cache_size"]) for g in groups.values() for m in g)
         if n > batch.SMALL or 32.0 * n * n > 1e6 * cache_size:
@@ -390,16 +395,14 @@ class _Split:
         self, rows: _Rows, grams: Any, models: list[_Model], most: int, cache_size: float
     ) -> Iterator[tuple[list[_Model], list[_Model]]]:
         """Paths in the compiled core, a call for all of them; kernels in `grams`."""
-        by_corr: dict[Hashable, list[_Model]] = {}
+        by_corr: dict[tuple[Hashable, KernelSpec | None], list[_Model]] = {}
         for model in models:
             by_corr.setdefault((self._privileged_key(model), model.corr), []).append(model)
         keys = list(by_corr)
         while keys:
             part = [keys.pop(0)]
             count = len(by_corr[part[0]])
-            while (
-                keys and keys[0][0] == part[0][0] and len(part) < most and count < _REPORT  # type: ignore[index]
-            ):
+            while keys and keys[0][0] == part[0][0] and len(part) < most and count < _REPORT:
                 part.append(keys.pop(0))
                 count += len(by_corr[part[-1]])
             members = [m for key in part for m in by_corr[key]]
@@ -526,12 +529,12 @@ class _Split:
             return kernels[key]
 
         wholes: dict[Any, Any] = {}
-        by_corr: dict[Hashable, list[_Model]] = {}
+        by_corr: dict[tuple[Hashable, KernelSpec | None], list[_Model]] = {}
         for model in models:
             by_corr.setdefault((self._privileged_key(model), model.corr), []).append(model)
         pairs = [(of, signs) for _, _, of, signs in rows.checker._pairs(rows.label)]
         left = cache_size - (2 * 8e-6 * n * n if share else 0.0)
-        for (key, corr), members in by_corr.items():  # type: ignore[misc]
+        for (key, corr), members in by_corr.items():
             privileged = self.privileged.get(key)
             for w in [w for w in wholes if w[0] is not rows]:
                 del wholes[w]
@@ -561,10 +564,11 @@ class _Split:
                     if not c.any():
                         continue
                     K = kernel(rows, spec, of, ("main", p))
-                    settings = {"tol": float(s["tol"]), "cache_size": left}
                     start = _grown(last[p], C)
                     if corr is None:
-                        solution = wsvm.solve(WSVMProblem(K, signs, c), start, **settings)
+                        solution = wsvm.solve(
+                            WSVMProblem(K, signs, c), start, tol=float(s["tol"]), cache_size=left
+                        )
                     else:
                         assert privileged is not None
                         position = np.full(n, -1, dtype=np.int64)
@@ -578,7 +582,9 @@ class _Split:
                         )
                         reg = float(s["correction_reg"])
                         problem = SVMPlusProblem(K, K_corr, priv, signs, c, reg)
-                        solution = svmplus.solve(problem, start, **settings)
+                        solution = svmplus.solve(
+                            problem, start, tol=float(s["tol"]), cache_size=left
+                        )
                     sound = sound and solution.status.converged
                     last[p] = (C, solution)
                     coef[p, slice(None) if of is None else of] = signs * solution.dual.alpha
@@ -592,14 +598,14 @@ class _Split:
         rows = self.rows
         assert rows is not None
         Z = rows.queries[which]
-        n, n_query, n_pairs = rows.X.shape[0], Z.shape[0], len(models[0].intercept)  # type: ignore[arg-type]
+        n, n_query, n_pairs = rows.X.shape[0], Z.shape[0], len(models[0].intercept)
         values = np.empty((len(models), n_pairs, n_query))
         by_spec: dict[KernelSpec, list[int]] = {}
         for k, model in enumerate(models):
             assert model.main is not None
             by_spec.setdefault(model.main, []).append(k)
         specs = list(by_spec)
-        coefs = [np.concatenate([models[k].coef for k in by_spec[spec]]) for spec in specs]  # type: ignore[misc]
+        coefs = [np.concatenate([models[k].coef for k in by_spec[spec]]) for spec in specs]
 
         def put(spec: KernelSpec, part: slice, product: Array) -> None:
             values[by_spec[spec], :, part] = product.reshape(len(by_spec[spec]), n_pairs, -1)
@@ -615,13 +621,15 @@ class _Split:
                 if X.shape[0] == 0:
                     put(specs[group[0]], slice(None), np.zeros((len(coefs[group[0]]), n_query)))
                     continue
-                step = max(64, _BLOCK // (len(group) * X.shape[0]))
+                step = min(n_query, max(64, _BLOCK // (len(group) * X.shape[0])))
+                space = np.empty(len(group) * X.shape[0] * step)
+                reduced = [np.ascontiguousarray(coefs[k][:, basis]) for k in group]
                 for start in range(0, n_query, step):
                     part = slice(start, start + step)
-                    K = cross_kernels([specs[k] for k in group], X, Z[part])
+                    K = cross_kernels([specs[k] for k in group], X, Z[part], space)
                     for at, k in enumerate(group):
-                        put(specs[k], part, np.ascontiguousarray(coefs[k][:, basis]) @ K[at])
-        values += np.stack([m.intercept for m in models])[:, :, None]  # type: ignore[misc]
+                        put(specs[k], part, reduced[at] @ K[at])
+        values += np.array([m.intercept for m in models])[:, :, None]
         return values.transpose(0, 2, 1)
 
 

@@ -1,4 +1,4 @@
-"""Searches over hyper-parameters, as scikit-learn's, with the work that candidates share done once."""
+"""Searches over hyper-parameters, as scikit-learn's, with the shared work done once."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class _KernelSearch:
 
     def _check_refit_train(self) -> None:
         """``refit="train"`` chooses by one score, and keeps the model of one split."""
-        if self.scoring is not None and not isinstance(self.scoring, str | Callable):  # type: ignore[arg-type]
+        if self.scoring is not None and not isinstance(self.scoring, str | Callable):
             raise ValueError(
                 "refit='train' chooses by one score, but scoring names several: "
                 f"{self.scoring!r}. Pass one of them as scoring."

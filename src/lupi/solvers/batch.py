@@ -4,8 +4,8 @@ Problem
     Paths: problems on the same rows and kernel that differ in C, and for SVM+ in correction_reg.
     Paths are independent of each other; within one each solution is the start of the next.
 Method
-    That of :mod:`lupi.solvers.wsvm` and :mod:`lupi.solvers.svmplus` (``_core/batch.hpp``). A path is
-    the work of one thread, so that results do not depend on their number.
+    That of :mod:`lupi.solvers.wsvm` and :mod:`lupi.solvers.svmplus` (``_core/batch.hpp``). A path
+    is the work of one thread, so that results do not depend on their number.
 Stopping rule
     As there: problems of this size are solved far beyond `tol`. The violation that a certificate
     finds comes with every solution; the caller looks at it.
@@ -145,8 +145,17 @@ def solve_svmplus(
         duals, steps = np.empty((3, m, n)), np.empty(m, dtype=np.int64)
         inverse = 1.0 / path.correction_reg
         arguments.append(
-            (path.gram, path.gram_corr, path.y, path.priv, path.weight, path.C, inverse)
-            + (duals, steps)
+            (
+                path.gram,
+                path.gram_corr,
+                path.y,
+                path.priv,
+                path.weight,
+                path.C,
+                inverse,
+                duals,
+                steps,
+            )
         )
     threads = _threads(paths)
     core.svmplus_paths(arguments, tol, svmplus._MANY_STEPS, 1e6 * cache_size / threads, threads)
