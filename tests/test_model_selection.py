@@ -43,7 +43,7 @@ def data(n=60, d=4, n_classes=2, seed=0):
         flip_y=0.15,
         random_state=seed,
     )
-    X_priv = np.random.default_rng(seed).normal(size=(n, 2)) + y[:, None]
+    X_priv = np.abs(X[:, :2]) + 0.3 * np.random.default_rng(seed).normal(size=(n, 2))
     return X, y, X_priv
 
 
@@ -140,8 +140,8 @@ PROBLEMS = {
     ),
     "svm+": (SVMPlusClassifier(), PLUS, BINARY, {"scoring": "roc_auc"}),
     "svm+ linear": (
-        SVMPlusClassifier(kernel="linear", kernel_priv="linear"),
-        {"C": C, "correction_reg": [0.01, 1.0]},
+        SVMPlusClassifier(kernel="linear", gamma_priv=1.0),
+        {"C": [0.1, 1.0], "correction_reg": [0.001, 0.01]},
         BINARY,
         {"return_train_score": True},
     ),

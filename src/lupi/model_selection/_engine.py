@@ -5,7 +5,7 @@ What a candidate shares with others is found by its parameters:
 1. the steps of a pipeline before the classifier: one fit for each setting of theirs;
 2. the kernels of either space: the products between rows once, then one pass for every width;
 3. a *path*: everything but C (and, for SVM+, one path for each ``correction_reg``). Its models are
-   solved in the order of C, each from the last;
+   solved in the order of C, each from the last (above 1,000 rows: SVM+ only);
 4. the decision values of all models with the same kernel: one product with the kernel between
    training and test rows.
 
@@ -20,6 +20,7 @@ import inspect
 import time
 import traceback
 from collections.abc import Hashable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -40,6 +41,7 @@ from ..kernels import KernelMatrix, KernelSpec, cross_kernels, given_matrix
 from ..problems import SVMPlusProblem, WSVMProblem
 from ..solution import Solution, WSVMDual
 from ..solvers import batch, svmplus, wsvm
+from ..threads import limited, n_threads, one_blas_thread
 
 Array = NDArray[Any]
 Result = dict[str, Any]
@@ -365,8 +367,7 @@ class _Split:
         n = rows.X.shape[0]
         cache_size = min(float(m.settings["cache_size"]) for g in groups.values() for m in g)
         if n > batch.SMALL or 32.0 * n * n > 1e6 * cache_size:
-            for spec, members in groups.items():
-                yield from self._solve_large(rows, spec, members, cache_size)
+            yield from self._solve_all_large(rows, groups, cache_size)
             return
         # As many kernels of either space at once as a quarter of the memory holds.
         most = max(1, int(0.25e6 * cache_size / (8 * n * n)))
@@ -506,12 +507,38 @@ class _Split:
         matrix = given_matrix(np.ascontiguousarray(gram))
         return matrix.psd_among(np.arange(len(gram)), np.inf)
 
+    def _solve_all_large(
+        self, rows: _Rows, groups: dict[KernelSpec, list[_Model]], cache_size: float
+    ) -> Iterator[tuple[list[_Model], list[_Model]]]:
+        """Kernels side by side on threads of their own, each with its share of memory."""
+        threads = min(len(groups), n_threads(float(rows.X.shape[0]) ** 2))
+
+        def solve(spec: KernelSpec) -> list[tuple[list[_Model], list[_Model]]]:
+            with limited(1):
+                return list(self._solve_large(rows, spec, groups[spec], cache_size / threads))
+
+        if threads == 1:
+            for spec, members in groups.items():
+                yield from self._solve_large(rows, spec, members, cache_size)
+            return
+        pool = ThreadPoolExecutor(threads)
+        try:
+            for done in as_completed([pool.submit(solve, spec) for spec in groups]):
+                yield from done.result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
     def _solve_large(
         self, rows: _Rows, spec: KernelSpec, models: list[_Model], cache_size: float
     ) -> Iterator[tuple[list[_Model], list[_Model]]]:
-        """One model after the other with the solver's threads, from the last of its path."""
+        """One model after the other.
+
+        Problems of this size are solved to `tol`, which leaves a choice of answers: a weighted SVM
+        takes the way of its own fit, to the same one. SVM+ is solved far beyond `tol`, from the
+        last solution of its path, on a kernel that is at hand if memory allows.
+        """
         n = rows.X.shape[0]
-        share = 8.0 * n * n <= 0.25e6 * cache_size
+        share = models[0].corr is not None and 8.0 * n * n <= 0.25e6 * cache_size
         kernels: dict[Any, KernelMatrix] = {}
 
         def kernel(side: Any, spec: KernelSpec, of: Any, key: Any) -> KernelMatrix:
@@ -564,10 +591,9 @@ class _Split:
                     if not c.any():
                         continue
                     K = kernel(rows, spec, of, ("main", p))
-                    start = _grown(last[p], C)
                     if corr is None:
                         solution = wsvm.solve(
-                            WSVMProblem(K, signs, c), start, tol=float(s["tol"]), cache_size=left
+                            WSVMProblem(K, signs, c), tol=float(s["tol"]), cache_size=left
                         )
                     else:
                         assert privileged is not None
@@ -583,7 +609,7 @@ class _Split:
                         reg = float(s["correction_reg"])
                         problem = SVMPlusProblem(K, K_corr, priv, signs, c, reg)
                         solution = svmplus.solve(
-                            problem, start, tol=float(s["tol"]), cache_size=left
+                            problem, _grown(last[p], C), tol=float(s["tol"]), cache_size=left
                         )
                     sound = sound and solution.status.converged
                     last[p] = (C, solution)
@@ -627,8 +653,9 @@ class _Split:
                 for start in range(0, n_query, step):
                     part = slice(start, start + step)
                     K = cross_kernels([specs[k] for k in group], X, Z[part], space)
-                    for at, k in enumerate(group):
-                        put(specs[k], part, reduced[at] @ K[at])
+                    with one_blas_thread():
+                        for at, k in enumerate(group):
+                            put(specs[k], part, reduced[at] @ K[at])
         values += np.array([m.intercept for m in models])[:, :, None]
         return values.transpose(0, 2, 1)
 

@@ -23,7 +23,7 @@ from .._core import core
 from ..certificates import svmplus_certificate, wsvm_path_offsets
 from ..kernels import given_matrix
 from ..problems import SVMPlusProblem, Vector
-from ..threads import n_threads
+from ..threads import n_threads, one_blas_thread
 from . import svmplus, wsvm
 
 # Rows up to which a problem is small: the whole kernel is at hand, and one thread solves it.
@@ -106,7 +106,9 @@ def solve_wsvm(paths: Sequence[WSVMPath], *, tol: float = 1e-3) -> list[PathSolu
         m, n = len(path.C), len(path.y)
         a, steps = np.empty((m, n)), np.empty(m, dtype=np.int64)
         arguments.append((path.gram, path.y, path.weight, path.C, a, steps))
-    core.wsvm_paths(arguments, tol, wsvm._MANY_STEPS, min(tol, wsvm._POLISH_TOL), _threads(paths))
+    threads = _threads(paths)
+    with one_blas_thread():
+        core.wsvm_paths(arguments, tol, wsvm._MANY_STEPS, min(tol, wsvm._POLISH_TOL), threads)
     for path, (*_, a, steps) in zip(paths, arguments, strict=True):
         c = path.C[:, None] * path.weight
         alpha = np.abs(a)
