@@ -523,8 +523,9 @@ class _Split:
             return
         pool = ThreadPoolExecutor(threads)
         try:
-            for done in as_completed([pool.submit(solve, spec) for spec in groups]):
-                yield from done.result()
+            with one_blas_thread():  # the threads of a BLAS would be in the way of these
+                for done in as_completed([pool.submit(solve, spec) for spec in groups]):
+                    yield from done.result()
         finally:
             pool.shutdown(cancel_futures=True)
 
