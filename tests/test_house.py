@@ -56,6 +56,14 @@ IMPORTS = {name_of(path): imports_of(path) for path in MODULES}
 # Package -> what it may import of lupi. Its own modules come with it.
 ALLOWED = {
     "lupi": {"lupi.estimators"},
+    "lupi.model_selection": {
+        "lupi.estimators",
+        "lupi.kernels",
+        "lupi.problems",
+        "lupi.solution",
+        "lupi.solvers",
+        "lupi.threads",
+    },
     "lupi.estimators": {
         "lupi.bilevel",
         "lupi.certificates",
@@ -122,6 +130,7 @@ def test_only_kernels_and_solvers_know_the_core():
     users = {m for m, names in IMPORTS.items() if any(inside(n, "lupi._core") for n in names)}
     assert {m for m in users if not inside(m, "lupi._core")} == {
         "lupi.kernels",
+        "lupi.solvers.batch",
         "lupi.solvers.svmplus",
         "lupi.solvers.wsvm",
     }
@@ -146,7 +155,7 @@ def test_certificates_and_problems_know_no_solver():
 def test_scikit_learn_is_known_upstairs_only():
     users = {m for m, names in IMPORTS.items() if any(inside(n, "sklearn") for n in names)}
     assert users
-    upstairs = ("lupi.datasets", "lupi.estimators", "lupi.weighting")
+    upstairs = ("lupi.datasets", "lupi.estimators", "lupi.model_selection", "lupi.weighting")
     assert all(any(inside(module, room) for room in upstairs) for module in users), users
 
 

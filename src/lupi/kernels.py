@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -108,6 +108,27 @@ class KernelSpec:
             n_threads(n * n_query),
         )
         return out
+
+
+def cross_kernels(
+    specs: Sequence[KernelSpec], X: Any, Z: Any, out: NDArray[np.float64] | None = None
+) -> NDArray[np.float64]:
+    """``spec.cross(X, Z)`` for several kernels at once, shape (n_specs, X.shape[0], Z.shape[0]).
+
+    The products between the rows, which all of them need, are formed once. `out`: memory for so
+    many values, to be used again.
+    """
+    shape = (len(specs), X.shape[0], Z.shape[0])
+    size = shape[0] * shape[1] * shape[2]
+    values = np.empty(shape) if out is None else out[:size].reshape(shape)
+    core.cross_kernels(
+        points(X),
+        points(Z),
+        [(spec.name, spec.gamma, spec.degree, spec.coef0) for spec in specs],
+        values,
+        n_threads(size),
+    )
+    return values
 
 
 class KernelMatrix:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from typing import Any
 
@@ -10,6 +13,7 @@ from threadpoolctl import ThreadpoolController
 
 # Below this many kernel evaluations starting a thread costs more than it brings.
 _WORTH_A_THREAD = 500_000
+_limit: ContextVar[int] = ContextVar("lupi_threads", default=2**30)
 
 
 @cache
@@ -26,7 +30,7 @@ def n_threads(kernel_evaluations: float) -> int:
     if kernel_evaluations < _WORTH_A_THREAD:
         return 1
     limits = [lib["num_threads"] for lib in _controller().info() if lib["user_api"] == "blas"]
-    return max(1, min([joblib.cpu_count(), *limits]))
+    return max(1, min([joblib.cpu_count(), _limit.get(), *limits]))
 
 
 def one_blas_thread() -> Any:
@@ -37,3 +41,16 @@ def one_blas_thread() -> Any:
     libraries with a pool each.
     """
     return _controller().limit(limits=1, user_api="blas")
+
+
+@contextmanager
+def limited(threads: int) -> Iterator[None]:
+    """At most so many threads in this block, in the calling thread only.
+
+    For workers that are threads of one process, each with its share of the processors.
+    """
+    token = _limit.set(min(threads, _limit.get()))
+    try:
+        yield
+    finally:
+        _limit.reset(token)

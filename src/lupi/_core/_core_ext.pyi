@@ -97,3 +97,24 @@ def svmplus_solve(
     threads: int,
     report: Callable[[int, int, int, int, float, float], None] | None = ...,
 ) -> tuple[float, float, float, int, int, int, int, bool]: ...
+def cross_kernels(
+    basis: Points,
+    query: Points,
+    kernels: list[tuple[str, float, int, float]],
+    out: Any,
+    threads: int,
+) -> None: ...
+def wsvm_paths(
+    paths: list[tuple[Any, ...]],
+    tol: float,
+    max_steps: int,
+    polish_tol: float,
+    threads: int,
+) -> None: ...
+def svmplus_paths(
+    paths: list[tuple[Any, ...]],
+    tol: float,
+    max_iter: int,
+    memory: float,
+    threads: int,
+) -> None: ...

@@ -5,6 +5,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
 
 #include <chrono>
 #include <memory>
@@ -12,6 +13,7 @@
 #include <tuple>
 
 #include "active_set.hpp"
+#include "batch.hpp"
 #include "kernel.hpp"
 #include "svmplus.hpp"
 #include "wsvm.hpp"
@@ -270,6 +272,25 @@ NB_MODULE(_core_ext, m) {
         "basis"_a, "query"_a, "kind"_a, "gamma"_a, "degree"_a, "coef0"_a, "out"_a.noconvert(),
         "threads"_a);
 
+  // kernels: (kind, gamma, degree, coef0) each.
+  m.def("cross_kernels",
+        [](const PyPoints& basis, const PyPoints& query,
+           const std::vector<std::tuple<std::string, double, int, double>>& kernels,
+           Array<double, 3> out, int threads) {
+          expect_length(i64(out.shape(0)), i64(kernels.size()), "out (kernels)");
+          expect_length(i64(out.shape(1)), basis.view.n, "out (rows)");
+          expect_length(i64(out.shape(2)), query.view.n, "out (columns)");
+          expect_length(query.view.d, basis.view.d, "query (features)");
+          std::vector<KernelParams> params;
+          for (const auto& [kind, gamma, degree, coef0] : kernels)
+            params.push_back(make_params(kind, gamma, degree, coef0));
+          released([&](const Check& check) {
+            Pool pool(threads);
+            cross_kernels(basis.view, query.view, params, out.data(), pool, check);
+          });
+        },
+        "basis"_a, "query"_a, "kernels"_a, "out"_a.noconvert(), "threads"_a);
+
   nb::class_<PyRowCache>(m, "RowCache")
       .def_prop_ro("capacity",
                    [](const PyRowCache& c) { return c.visit([](auto& x) { return x.capacity(); }); })
@@ -397,4 +418,60 @@ NB_MODULE(_core_ext, m) {
         "kernel"_a, "kernel_corr"_a, "y"_a.noconvert(), "C"_a.noconvert(), "priv"_a.noconvert(),
         "inverse_reg"_a, "offset"_a.noconvert().none(), "alpha"_a.noconvert(), "zeta"_a.noconvert(),
         "delta"_a.noconvert(), "tol"_a, "max_iter"_a, "memory"_a, "threads"_a, "report"_a = nb::none());
+
+  // paths: (gram, y, weight, C, a, steps) each; see batch.hpp.
+  m.def("wsvm_paths",
+        [](const std::vector<std::tuple<Gram, InF64, InF64, InF64, Array<double, 2>, Array<i64, 1>>>&
+               paths,
+           double tol, i64 max_steps, double polish_tol, int threads) {
+          std::vector<WsvmPath> all;
+          for (const auto& [gram, y, weight, C, a, steps] : paths) {
+            const i64 n = i64(gram.shape(0)), m = i64(C.shape(0));
+            expect_length(i64(gram.shape(1)), n, "gram (columns)");
+            expect_length(i64(y.shape(0)), n, "y");
+            expect_length(i64(weight.shape(0)), n, "weight");
+            expect_length(i64(a.shape(0)), m, "a (rows)");
+            expect_length(i64(a.shape(1)), n, "a (columns)");
+            expect_length(i64(steps.shape(0)), m, "steps");
+            all.push_back({n, m, gram.data(), y.data(), weight.data(), C.data(), a.data(), steps.data()});
+          }
+          released([&](const Check& check) {
+            Pool pool(threads);
+            wsvm_paths(all, tol, max_steps, polish_tol, pool, check);
+          });
+        },
+        "paths"_a, "tol"_a, "max_steps"_a, "polish_tol"_a, "threads"_a);
+
+  // paths: (gram, gram_corr, y, priv, weight, C, inverse_reg, duals, steps) each, duals (3, m, n):
+  // alpha, zeta, delta.
+  m.def("svmplus_paths",
+        [](const std::vector<std::tuple<Gram, Gram, InF64, InI64, InF64, InF64, InF64, Array<double, 3>,
+                                        Array<i64, 1>>>& paths,
+           double tol, i64 max_iter, double memory, int threads) {
+          std::vector<SvmPlusPath> all;
+          for (const auto& [gram, gram_corr, y, priv, weight, C, inverse_reg, duals, steps] : paths) {
+            const i64 n = i64(gram.shape(0)), n_priv = i64(gram_corr.shape(0)), m = i64(C.shape(0));
+            expect_length(i64(gram.shape(1)), n, "gram (columns)");
+            expect_length(i64(gram_corr.shape(1)), n_priv, "gram_corr (columns)");
+            expect_length(i64(y.shape(0)), n, "y");
+            expect_length(i64(priv.shape(0)), n, "priv");
+            expect_length(i64(weight.shape(0)), n, "weight");
+            expect_length(i64(inverse_reg.shape(0)), m, "inverse_reg");
+            expect_length(i64(duals.shape(0)), 3, "duals");
+            expect_length(i64(duals.shape(1)), m, "duals (rows)");
+            expect_length(i64(duals.shape(2)), n, "duals (columns)");
+            expect_length(i64(steps.shape(0)), m, "steps");
+            for (i64 i = 0; i < n; ++i)
+              if (priv.data()[i] < -1 || priv.data()[i] >= n_priv)
+                throw nb::value_error("priv: index out of range");
+            all.push_back({n, n_priv, m, gram.data(), gram_corr.data(), y.data(), priv.data(),
+                           weight.data(), C.data(), inverse_reg.data(), duals.data(),
+                           duals.data() + m * n, duals.data() + 2 * m * n, steps.data()});
+          }
+          released([&](const Check& check) {
+            Pool pool(threads);
+            svmplus_paths(all, {tol, max_iter, memory}, pool, check);
+          });
+        },
+        "paths"_a, "tol"_a, "max_iter"_a, "memory"_a, "threads"_a);
 }

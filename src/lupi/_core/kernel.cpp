@@ -306,6 +306,43 @@ void cross_kernel(const PointView& basis, const PointView& query, const KernelPa
       });
 }
 
+void cross_kernels(const PointView& basis, const PointView& query,
+                   const std::vector<KernelParams>& params, double* out, Pool& pool,
+                   const Check& check) {
+  bool with_norms = false;
+  for (const KernelParams& k : params) with_norms = with_norms || k.kind == KernelKind::rbf;
+  const Points<double> points(basis, with_norms, &pool);
+  const auto idx = all_indices(basis.n);
+  const LeftPanels<double> left(points, idx.data(), basis.n);
+  const Loops<double>& ops = loops<double>();
+  const i64 width = ops.width, kernels = i64(params.size());
+  const i64 step =
+      panels_per_check(basis.n, basis.d + 30 * (kernels - 1), int(width), pool.threads());
+  for_query_slices(
+      query, with_norms, pool, step, check, [&](const Points<double>& part, i64 first) {
+        pool.run(part.panels(), [&](i64 begin, i64 end) {
+          alignas(64) double products[tile_rows * 64];
+          alignas(64) double tile[tile_rows * 64];
+          alignas(64) static const double no_norms[64] = {};
+          for (i64 p = begin; p < end; ++p)
+            for (i64 q = 0; q < left.count; ++q) {
+              part.dots(left.data.data() + q * left.stride, p, products);
+              const double* nb = part.norms() ? part.norms() + p * width : no_norms;
+              const i64 j0 = first + p * width;
+              const i64 count = std::min<i64>(width, query.n - j0);
+              const i64 rows = std::min<i64>(tile_rows, basis.n - q * tile_rows);
+              for (i64 k = 0; k < kernels; ++k) {
+                std::copy_n(products, tile_rows * width, tile);
+                ops.finish(tile, left.norms.data() + q * tile_rows, nb, params[std::size_t(k)]);
+                double* to = out + k * basis.n * query.n;
+                for (i64 i = 0; i < rows; ++i)
+                  std::copy_n(tile + i * width, count, to + (q * tile_rows + i) * query.n + j0);
+              }
+            }
+        });
+      });
+}
+
 // ---- Kernel ---------------------------------------------------------------------------------
 
 template <>

@@ -112,6 +112,11 @@ void cross_combine(const PointView& basis, const PointView& query, const KernelP
 void cross_kernel(const PointView& basis, const PointView& query, const KernelParams& params,
                   double* out, Pool& pool, const Check& check);
 
+// out (kernels, n, n_query): the same for several kernels, from one product between the points.
+void cross_kernels(const PointView& basis, const PointView& query,
+                   const std::vector<KernelParams>& params, double* out, Pool& pool,
+                   const Check& check);
+
 // Memory for n values, not initialised; large ones in huge pages where the system has them.
 template <class R>
 class Buffer {

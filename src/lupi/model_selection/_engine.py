@@ -1,0 +1,804 @@
+"""All candidates of a search on one split: kernels once, paths of models, scores by one product.
+
+What a candidate shares with others is found by its parameters:
+
+1. the steps of a pipeline before the classifier: one fit for each setting of theirs;
+2. the kernels of either space: the products between rows once, then one pass for every width;
+3. a *path*: everything but C (and, for SVM+, one path for each ``correction_reg``). Its models are
+   solved in the order of C, each from the last (above 1,000 rows: SVM+ only);
+4. the decision values of all models with the same kernel: one product with the kernel between
+   training and test rows.
+
+A candidate that does not fit in (a callable kernel, ``correction_reg=0``, ``max_iter``, an error, a
+model that does not reach ``tol``) is fitted by its own ``fit``, so that what it says and warns is
+what it says and warns elsewhere.
+"""
+
+from __future__ import annotations
+
+import inspect
+import time
+import traceback
+from collections.abc import Hashable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.metrics import get_scorer
+from sklearn.metrics._scorer import _BaseScorer, _MultimetricScorer, _PassthroughScorer
+from sklearn.model_selection._validation import _score
+from sklearn.pipeline import Pipeline
+from sklearn.utils._param_validation import validate_parameter_constraints
+from sklearn.utils.metaestimators import _safe_split
+from sklearn.utils.validation import _check_method_params, _num_samples, validate_data
+
+from ..estimators import SVMPlusClassifier, WeightedSVC
+from ..estimators._base import KernelSVC, training_kernel
+from ..kernels import KernelMatrix, KernelSpec, cross_kernels, given_matrix
+from ..problems import SVMPlusProblem, WSVMProblem
+from ..solution import Solution, WSVMDual
+from ..solvers import batch, svmplus, wsvm
+from ..threads import limited, n_threads, one_blas_thread
+
+Array = NDArray[Any]
+Result = dict[str, Any]
+
+# Kernel values between training and test rows that are at hand at once (4 MB): they are used while
+# they are in fast memory.
+_BLOCK = 500_000
+# Models solved between two reports of progress.
+_REPORT = 200
+
+
+def can_serve(estimator: Any, scorer: Any) -> bool:
+    """Whether the engine can search over this estimator with this scorer."""
+    scorers = scorer._scorers.values() if isinstance(scorer, _MultimetricScorer) else [scorer]
+    if not all(isinstance(s, _BaseScorer | _PassthroughScorer) for s in scorers):
+        return False  # a callable that may look at anything in the fitted model
+    if isinstance(estimator, Pipeline):
+        if estimator.memory is not None or not estimator.steps:
+            return False
+        estimator = estimator.steps[-1][1]
+    return type(estimator) in (WeightedSVC, SVMPlusClassifier)
+
+
+def inner_name(estimator: Any) -> str | None:
+    """The name of the classifier's step in a pipeline; None outside of one."""
+    return estimator.steps[-1][0] if isinstance(estimator, Pipeline) else None
+
+
+def _fit_names(estimator: Any) -> set[str]:
+    return set(inspect.signature(estimator.fit).parameters)
+
+
+def _key(value: Any) -> Hashable:
+    """Equal for values that mean the same: plain values by type and value, others by identity."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, bool | np.bool_):
+        return ("bool", bool(value))
+    if isinstance(value, int | float | np.number):
+        return ("number", float(value))
+    return ("object", id(value))
+
+
+@dataclass(frozen=True)
+class Task:
+    """A search on one split.
+
+    Attributes
+    ----------
+    estimator : WeightedSVC, SVMPlusClassifier or Pipeline
+    X, y : array-like
+    train, test : ndarray
+        Row numbers.
+    candidates : list of (int, dict)
+        Number and parameters of each candidate.
+    fit_params : dict
+        What ``fit`` gets, for all rows.
+    score_params : dict
+        What the scorers get, for all rows.
+    """
+
+    estimator: Any
+    X: Any
+    y: Any
+    train: Array
+    test: Array
+    candidates: list[tuple[int, dict[str, Any]]]
+    fit_params: dict[str, Any]
+    score_params: dict[str, Any]
+    scorer: Any
+    error_score: Any
+    return_train_score: bool
+
+
+class _Scored(KernelSVC):
+    """A model that is known by its decision values on the rows that are being scored."""
+
+    def __init__(self, decision_function_shape: str, break_ties: bool) -> None:
+        self.decision_function_shape = decision_function_shape
+        self.break_ties = break_ties
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def _expansions(self, X: Any) -> NDArray[np.float64]:
+        return self.values
+
+
+@dataclass(eq=False)
+class _Model:
+    """One candidate: its number, its classifier before ``fit``, and what was found for it."""
+
+    number: int
+    params: dict[str, Any]
+    settings: dict[str, Any]  # all parameters of the classifier
+    main: KernelSpec | None = None
+    corr: KernelSpec | None = None
+    coef: Any = None  # (n_pairs, n), once it is solved
+    intercept: Any = None  # (n_pairs,)
+    fit_time: float = 0.0
+
+
+@dataclass(eq=False)
+class _Rows:
+    """The training and test rows of a split after a pipeline's first steps, checked."""
+
+    X: Any
+    label: NDArray[np.int64]
+    weight: NDArray[np.float64] | None
+    queries: list[Any]
+    checker: KernelSVC
+    specs: dict[Any, KernelSpec] = field(default_factory=dict)
+    costs: dict[Any, NDArray[np.float64]] = field(default_factory=dict)
+
+
+@dataclass(eq=False)
+class _Privileged:
+    """The privileged side of a split: rows that have it, and their features."""
+
+    known: NDArray[np.int64]
+    X: Any
+    weight: NDArray[np.float64] | None
+    specs: dict[Any, KernelSpec] = field(default_factory=dict)
+
+
+def evaluate(task: Task) -> Iterator[list[tuple[int, Result]]]:
+    """Results of all candidates, in parts as they get ready."""
+    X_train, y_train = _safe_split(task.estimator, task.X, task.y, task.train)
+    X_test, y_test = _safe_split(task.estimator, task.X, task.y, task.test, task.train)
+    fit_params = dict(task.fit_params)
+    name = inner_name(task.estimator)
+    prefix = "" if name is None else f"{name}__"
+    inner_params = {k.removeprefix(prefix): v for k, v in fit_params.items()}
+    X_priv = inner_params.pop("X_priv", None)
+    fit_params = _check_method_params(task.X, fit_params, indices=task.train)
+    weight = _check_method_params(task.X, inner_params, indices=task.train).get("sample_weight")
+    scores = _Scores(task, X_train, y_train, X_test, y_test, fit_params)
+    base = task.estimator if name is None else task.estimator.steps[-1][1]
+    defaults = base.get_params(deep=False)
+
+    allowed = {"sample_weight", "X_priv"} if "X_priv" in _fit_names(base) else {"sample_weight"}
+    known_params = set(inner_params) | ({"X_priv"} if X_priv is not None else set()) <= allowed
+
+    # Candidates with the same first steps together.
+    groups: dict[Hashable, list[tuple[int, dict[str, Any], dict[str, Any]]]] = {}
+    for number, params in task.candidates:
+        inner = {k.removeprefix(prefix): v for k, v in params.items() if k.startswith(prefix)}
+        outer = {k: v for k, v in params.items() if not k.startswith(prefix)}
+        key = tuple(sorted((k, _key(v)) for k, v in outer.items()))
+        groups.setdefault(key, []).append((number, params, inner))
+
+    for members in groups.values():
+        alone: list[_Model] = []
+        models: list[_Model] = []
+        for number, params, inner in members:
+            model = _Model(number, params, {**defaults, **inner})
+            plain = known_params and set(inner) <= set(defaults) and _is_plain(base, model)
+            (models if plain else alone).append(model)
+        if models:
+            try:
+                outer = {k: v for k, v in models[0].params.items() if not k.startswith(prefix)}
+                Xt, queries = _first_steps(task, outer, name, X_train, y_train, X_test)
+            except Exception:  # the candidate's own fit says what is wrong
+                alone, models = alone + models, []
+        if models:
+            split = _Split(task, base, Xt, y_train, weight, X_priv, queries)
+            for done, failed in split.solve(models):
+                yield scores.of_models(done, split)
+                alone += failed
+        for model in alone:
+            yield [(model.number, scores.of_fit(model))]
+
+
+def _is_plain(base: Any, model: _Model) -> bool:
+    """Whether the engine handles this setting; the others are fitted one by one."""
+    s = model.settings
+    kernels = [s["kernel"]] + ([s["kernel_priv"]] if "kernel_priv" in s else [])
+    return (
+        all(isinstance(kernel, str) for kernel in kernels)
+        and (s["kernel"] == "precomputed") == (base.kernel == "precomputed")
+        and s["max_iter"] == -1
+        and isinstance(s.get("intercept", "middle"), str)
+        and s.get("correction_reg", 1.0) != 0
+    )
+
+
+def _first_steps(
+    task: Task, outer: dict[str, Any], name: str | None, X: Any, y: Any, X_test: Any
+) -> tuple[Any, list[Any]]:
+    """The rows after the first steps of the pipeline: training, and [test, training] to score."""
+    queries = [X_test]
+    if name is not None and len(task.estimator.steps) > 1:
+        first = clone(task.estimator[:-1]).set_params(**clone(outer, safe=False))
+        Xt = first.fit_transform(X, y)
+        queries = [first.transform(X_test)]
+        if task.return_train_score:
+            queries.append(first.transform(X))
+        return Xt, queries
+    return X, [X_test, X] if task.return_train_score else queries
+
+
+class _Split:
+    """The rows of a split, and the models on them."""
+
+    def __init__(
+        self, task: Task, base: Any, X: Any, y: Any, weight: Any, X_priv: Any, queries: list[Any]
+    ) -> None:
+        self.task, self.base = task, base
+        self.X, self.y, self.weight, self.X_priv, self.queries = X, y, weight, X_priv, queries
+        self.privileged: dict[Hashable, _Privileged] = {}
+        self.valid: set[Hashable] = set()
+        self.rows: _Rows | None = None
+
+    # ---- what is shared -----------------------------------------------------------------------
+
+    def _estimator(self, settings: dict[str, Any]) -> Any:
+        """A classifier with these settings, checked as ``fit`` checks them."""
+        estimator = type(self.base)(**settings)
+        fresh = {(k, _key(v)) for k, v in settings.items()} - self.valid
+        if fresh:
+            names = {k for k, _ in fresh}
+            validate_parameter_constraints(
+                {k: v for k, v in estimator._parameter_constraints.items() if k in names},
+                {k: settings[k] for k in names},
+                caller_name=type(estimator).__name__,
+            )
+            self.valid |= fresh
+        return estimator
+
+    def _check_rows(self, estimator: Any) -> _Rows:
+        if self.rows is None:
+            X, label, weight = estimator._check_training_data(self.X, self.y, self.weight)
+            queries = [
+                validate_data(
+                    estimator,
+                    Z,
+                    dtype=[np.float64, np.float32],
+                    order="C",
+                    accept_sparse="csr",
+                    accept_large_sparse=True,
+                    reset=False,
+                )
+                for Z in self.queries
+            ]
+            self.rows = _Rows(X, label, weight, queries, estimator)
+        return self.rows
+
+    def _check_privileged(self, estimator: Any, rows: _Rows) -> _Privileged:
+        given = estimator.kernel_priv == "precomputed"
+        key = (_key(estimator.preprocessor_priv), given)
+        if key not in self.privileged:
+            X_priv, train = self.X_priv, self.task.train
+            n = _num_samples(self.task.X)
+            if X_priv is not None and _num_samples(X_priv) == n:
+                part = _check_method_params(self.task.X, {"X_priv": X_priv}, indices=train)
+                X_priv = (_square(part, self.task) if given else part)["X_priv"]
+            known, X_known = estimator._check_privileged(X_priv, rows.X.shape[0], rows.weight)
+            weight = None if rows.weight is None else rows.weight[known]
+            if weight is not None and not weight.any():
+                weight = None
+            self.privileged[key] = _Privileged(known, X_known, weight)
+        return self.privileged[key]
+
+    def _spec(self, side: Any, kernel: str, gamma: Any, degree: Any, coef0: Any) -> KernelSpec:
+        """The kernel with its width as a number; what it does not use does not tell it apart."""
+        if kernel == "precomputed":
+            return KernelSpec(kernel)
+        key = (kernel, _key(gamma), _key(degree), _key(coef0))
+        if key not in side.specs:
+            spec = training_kernel(
+                side.X, side.weight, kernel, gamma, degree, coef0, name="X", suffix=""
+            ).spec
+            assert spec is not None
+            spec.matrix(side.X)  # refuses rows whose kernel overflows
+            if kernel in ("linear", "rbf"):
+                spec = replace(spec, degree=3, coef0=0.0)
+            elif kernel == "sigmoid":
+                spec = replace(spec, degree=3)
+            side.specs[key] = spec
+        return side.specs[key]
+
+    def _unit_costs(self, rows: _Rows, model: _Model) -> NDArray[np.float64]:
+        """sample_weight_i * class weight; ``C`` times it are the costs."""
+        s = model.settings
+        key = _key(s["class_weight"])
+        if key not in rows.costs:
+            rows.checker.class_weight, rows.checker.C = s["class_weight"], 1.0
+            rows.costs[key] = rows.checker._costs(rows.label, rows.weight)
+        unit = rows.costs[key]
+        largest = float(s["C"]) * float(unit.max())
+        if not (0 < largest < np.inf):
+            raise ValueError("C * sample_weight * class_weight must be finite and positive.")
+        return unit
+
+    # ---- models -------------------------------------------------------------------------------
+
+    def solve(self, models: list[_Model]) -> Iterator[tuple[list[_Model], list[_Model]]]:
+        """Solves the models; yields those that are done, and those that need their own fit."""
+        groups: dict[KernelSpec, list[_Model]] = {}
+        failed: list[_Model] = []
+        for model in models:
+            s = model.settings
+            try:
+                estimator = self._estimator(s)
+                checked = self._check_rows(estimator)
+                model.main = self._spec(checked, *(s[k] for k in _MAIN))
+                self._unit_costs(checked, model)
+                corr = None
+                if isinstance(estimator, SVMPlusClassifier):
+                    privileged = self._check_privileged(estimator, checked)
+                    if len(privileged.known):
+                        corr = self._spec(privileged, *(s[k] for k in _CORR))
+                model.corr = corr
+            except Exception:
+                failed.append(model)
+                continue
+            groups.setdefault(model.main, []).append(model)
+        if failed:
+            yield [], failed
+        if not groups or self.rows is None:
+            return
+        rows = self.rows
+        n = rows.X.shape[0]
+        cache_size = min(float(m.settings["cache_size"]) for g in groups.values() for m in g)
+        if n > batch.SMALL or 32.0 * n * n > 1e6 * cache_size:
+            yield from self._solve_all_large(rows, groups, cache_size)
+            return
+        # As many kernels of either space at once as a quarter of the memory holds.
+        most = max(1, int(0.25e6 * cache_size / (8 * n * n)))
+        specs = list(groups)
+        while specs:
+            part: list[KernelSpec] = []
+            count = 0
+            while specs and len(part) < most and count < _REPORT:
+                part.append(specs.pop(0))
+                count += len(groups[part[-1]])
+            grams = dict(zip(part, self._grams(rows.X, part), strict=True))
+            members = [m for spec in part for m in groups[spec]]
+            yield from self._solve_small(rows, grams, members, most, cache_size)
+
+    def _grams(self, X: Any, specs: Sequence[KernelSpec]) -> Any:
+        """Kernel matrices among the rows of X, symmetric to the last bit."""
+        if specs[0].name == "precomputed":
+            return [training_kernel(X, None, "precomputed", 1, 3, 0, name="X", suffix="").gram]
+        grams = cross_kernels(specs, X, X)
+        for gram in grams:
+            lower = np.tril_indices(len(gram), -1)
+            gram[lower] = gram.T[lower]
+        return grams
+
+    def _solve_small(
+        self, rows: _Rows, grams: Any, models: list[_Model], most: int, cache_size: float
+    ) -> Iterator[tuple[list[_Model], list[_Model]]]:
+        """Paths in the compiled core, a call for all of them; kernels in `grams`."""
+        by_corr: dict[tuple[Hashable, KernelSpec | None], list[_Model]] = {}
+        for model in models:
+            by_corr.setdefault((self._privileged_key(model), model.corr), []).append(model)
+        keys = list(by_corr)
+        while keys:
+            part = [keys.pop(0)]
+            count = len(by_corr[part[0]])
+            while keys and keys[0][0] == part[0][0] and len(part) < most and count < _REPORT:
+                part.append(keys.pop(0))
+                count += len(by_corr[part[-1]])
+            members = [m for key in part for m in by_corr[key]]
+            start = time.perf_counter()
+            failed = self._solve_paths(rows, grams, members, cache_size)
+            each = (time.perf_counter() - start) / len(members)
+            for model in members:
+                model.fit_time = each
+            bad = set(map(id, failed))
+            yield [m for m in members if id(m) not in bad], failed
+
+    def _privileged_key(self, model: _Model) -> Hashable:
+        s = model.settings
+        if "kernel_priv" not in s:
+            return None
+        return (_key(s["preprocessor_priv"]), s["kernel_priv"] == "precomputed")
+
+    def _solve_paths(
+        self, rows: _Rows, grams: Any, models: list[_Model], cache_size: float
+    ) -> list[_Model]:
+        n = rows.X.shape[0]
+        privileged = self.privileged.get(self._privileged_key(models[0]))
+        specs = list(dict.fromkeys(m.corr for m in models if m.corr is not None))
+        grams_corr: dict[Any, Any] = {}
+        if specs:
+            assert privileged is not None
+            grams_corr = dict(zip(specs, self._grams(privileged.X, specs), strict=True))
+        paths: dict[Hashable, list[_Model]] = {}
+        for model in models:
+            s = model.settings
+            reg = s.get("correction_reg") if model.corr is not None else None
+            key = (model.main, model.corr, _key(s["class_weight"]), _key(s["tol"]), _key(reg))
+            paths.setdefault(key, []).append(model)
+        pairs = [(rows_of, signs) for _, _, rows_of, signs in rows.checker._pairs(rows.label)]
+        calls: dict[tuple[float, bool], list[Any]] = {}
+        blocks: dict[Any, Any] = {}
+        position = np.full(n, -1, dtype=np.int64)
+        if privileged is not None:
+            position[privileged.known] = np.arange(len(privileged.known))
+        failed: list[_Model] = []
+        for members in paths.values():
+            members.sort(key=lambda m: float(m.settings["C"]))
+            first = members[0]
+            unit = self._unit_costs(rows, first)
+            C = np.array([float(m.settings["C"]) for m in members])
+            gram = grams[first.main]
+            if not self._is_psd(first.main, gram):
+                failed += members
+                continue
+            for model in members:
+                model.coef = np.zeros((len(pairs), n))
+                model.intercept = np.zeros(len(pairs))
+            for p, (of_pair, signs) in enumerate(pairs):
+                weight = unit if of_pair is None else unit[of_pair]
+                if not weight.any():  # two classes of weight zero: any b is optimal, and 0 taken
+                    continue
+                K = _block(blocks, "main", first.main, gram, of_pair, p)
+                tol = float(first.settings["tol"])
+                path = batch.WSVMPath(K, signs, weight, C)
+                with_corr = False
+                if first.corr is not None:
+                    of = position if of_pair is None else position[of_pair]
+                    known = of[of >= 0]
+                    with_corr = bool((weight[of >= 0] > 0).any())
+                if with_corr:
+                    gram_corr = grams_corr[first.corr]
+                    if not self._is_psd(first.corr, gram_corr):
+                        failed += members
+                        break
+                    K_corr = _block(
+                        blocks, "corr", first.corr, gram_corr, None if of_pair is None else known, p
+                    )
+                    priv = np.full(len(signs), -1, dtype=np.int64)
+                    priv[of >= 0] = np.arange(len(known))
+                    reg = np.full(len(C), float(first.settings["correction_reg"]))
+                    path = batch.SVMPlusPath(K, signs, weight, C, K_corr, priv, reg)
+                calls.setdefault((tol, with_corr), []).append((path, members, p, of_pair))
+        for (tol, with_corr), jobs in calls.items():
+            todo = [job[0] for job in jobs]
+            if with_corr:
+                solutions = batch.solve_svmplus(todo, tol=tol, cache_size=0.5 * cache_size)
+            else:
+                solutions = batch.solve_wsvm(todo, tol=tol)
+            for (path, members, p, of_pair), solution in zip(jobs, solutions, strict=True):
+                signed = path.y * solution.alpha
+                for k, model in enumerate(members):
+                    if model.coef is None or model.intercept is None:
+                        continue
+                    model.coef[p, slice(None) if of_pair is None else of_pair] = signed[k]
+                    model.intercept[p] = solution.b[k]
+                    if not solution.violation[k] <= tol:
+                        model.coef = None
+        bad = set(map(id, failed))
+        return failed + [m for m in models if m.coef is None and id(m) not in bad]
+
+    def _is_psd(self, spec: KernelSpec | None, gram: Array) -> bool:
+        """Whether a solution on this kernel needs no look at whether it is one."""
+        assert spec is not None
+        if spec.is_psd:
+            return True
+        matrix = given_matrix(np.ascontiguousarray(gram))
+        return matrix.psd_among(np.arange(len(gram)), np.inf)
+
+    def _solve_all_large(
+        self, rows: _Rows, groups: dict[KernelSpec, list[_Model]], cache_size: float
+    ) -> Iterator[tuple[list[_Model], list[_Model]]]:
+        """Kernels side by side on threads of their own, each with its share of memory."""
+        threads = min(len(groups), n_threads(float(rows.X.shape[0]) ** 2))
+
+        def solve(spec: KernelSpec) -> list[tuple[list[_Model], list[_Model]]]:
+            with limited(1):
+                return list(self._solve_large(rows, spec, groups[spec], cache_size / threads))
+
+        if threads == 1:
+            for spec, members in groups.items():
+                yield from self._solve_large(rows, spec, members, cache_size)
+            return
+        pool = ThreadPoolExecutor(threads)
+        try:
+            with one_blas_thread():  # the threads of a BLAS would be in the way of these
+                for done in as_completed([pool.submit(solve, spec) for spec in groups]):
+                    yield from done.result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+    def _solve_large(
+        self, rows: _Rows, spec: KernelSpec, models: list[_Model], cache_size: float
+    ) -> Iterator[tuple[list[_Model], list[_Model]]]:
+        """One model after the other.
+
+        Problems of this size are solved to `tol`, which leaves a choice of answers: a weighted SVM
+        takes the way of its own fit, to the same one. SVM+ is solved far beyond `tol`, from the
+        last solution of its path, on a kernel that is at hand if memory allows.
+        """
+        n = rows.X.shape[0]
+        share = models[0].corr is not None and 8.0 * n * n <= 0.25e6 * cache_size
+        kernels: dict[Any, KernelMatrix] = {}
+
+        def kernel(side: Any, spec: KernelSpec, of: Any, key: Any) -> KernelMatrix:
+            """A matrix of the kernel among some rows: at hand, or formed as it is needed."""
+            if key not in kernels:
+                X = side.X if of is None else side.X[of]
+                if spec.name == "precomputed" or share:
+                    if (side, spec) not in wholes:
+                        wholes[(side, spec)] = self._grams(side.X, [spec])[0]
+                    whole = wholes[(side, spec)]
+                    K = whole if of is None else np.ascontiguousarray(whole[np.ix_(of, of)])
+                    kernels[key] = _given(K, spec)
+                else:
+                    kernels[key] = spec.matrix(X)
+            return kernels[key]
+
+        wholes: dict[Any, Any] = {}
+        by_corr: dict[tuple[Hashable, KernelSpec | None], list[_Model]] = {}
+        for model in models:
+            by_corr.setdefault((self._privileged_key(model), model.corr), []).append(model)
+        pairs = [(of, signs) for _, _, of, signs in rows.checker._pairs(rows.label)]
+        left = cache_size - (2 * 8e-6 * n * n if share else 0.0)
+        for (key, corr), members in by_corr.items():
+            privileged = self.privileged.get(key)
+            for w in [w for w in wholes if w[0] is not rows]:
+                del wholes[w]
+            for k in [k for k in kernels if k[0] == "corr"]:
+                del kernels[k]
+            members.sort(
+                key=lambda m: (
+                    repr(_key(m.settings["class_weight"])),
+                    float(m.settings["tol"]),
+                    -float(m.settings.get("correction_reg", 1.0)),
+                    float(m.settings["C"]),
+                )
+            )
+            last: list[tuple[float, Solution] | None] = [None] * len(pairs)
+            path: Any = None
+            for model in members:
+                begin = time.perf_counter()
+                s = model.settings
+                this = (_key(s["class_weight"]), _key(s["tol"]), _key(s.get("correction_reg")))
+                if this != path:
+                    last, path = [None] * len(pairs), this
+                C, unit = float(s["C"]), self._unit_costs(rows, model)
+                coef, intercept = np.zeros((len(pairs), n)), np.zeros(len(pairs))
+                sound = True
+                for p, (of, signs) in enumerate(pairs):
+                    c = C * (unit if of is None else unit[of])
+                    if not c.any():
+                        continue
+                    K = kernel(rows, spec, of, ("main", p))
+                    if corr is None:
+                        solution = wsvm.solve(
+                            WSVMProblem(K, signs, c), tol=float(s["tol"]), cache_size=left
+                        )
+                    else:
+                        assert privileged is not None
+                        position = np.full(n, -1, dtype=np.int64)
+                        position[privileged.known] = np.arange(len(privileged.known))
+                        at = position if of is None else position[of]
+                        known = at[at >= 0]
+                        priv = np.full(len(signs), -1, dtype=np.int64)
+                        priv[at >= 0] = np.arange(len(known))
+                        K_corr = kernel(
+                            privileged, corr, None if of is None else known, ("corr", p)
+                        )
+                        reg = float(s["correction_reg"])
+                        problem = SVMPlusProblem(K, K_corr, priv, signs, c, reg)
+                        solution = svmplus.solve(
+                            problem, _grown(last[p], C), tol=float(s["tol"]), cache_size=left
+                        )
+                    sound = sound and solution.status.converged
+                    last[p] = (C, solution)
+                    coef[p, slice(None) if of is None else of] = signs * solution.dual.alpha
+                    intercept[p] = solution.primal.b
+                model.coef, model.intercept = coef, intercept
+                model.fit_time = time.perf_counter() - begin
+                yield ([model], []) if sound else ([], [model])
+
+    def decisions(self, models: list[_Model], which: int) -> NDArray[np.float64]:
+        """Decision values on a query, shape (n_models, n_rows, n_pairs); the kernel is shared."""
+        rows = self.rows
+        assert rows is not None
+        Z = rows.queries[which]
+        n, n_query, n_pairs = rows.X.shape[0], Z.shape[0], len(models[0].intercept)
+        values = np.empty((len(models), n_pairs, n_query))
+        by_spec: dict[KernelSpec, list[int]] = {}
+        for k, model in enumerate(models):
+            assert model.main is not None
+            by_spec.setdefault(model.main, []).append(k)
+        specs = list(by_spec)
+        coefs = [np.concatenate([models[k].coef for k in by_spec[spec]]) for spec in specs]
+
+        def put(spec: KernelSpec, part: slice, product: Array) -> None:
+            values[by_spec[spec], :, part] = product.reshape(len(by_spec[spec]), n_pairs, -1)
+
+        if specs[0].name == "precomputed":
+            put(specs[0], slice(None), coefs[0] @ Z.T)
+        elif n and n_query:
+            used = [np.flatnonzero(coef.any(axis=0)) for coef in coefs]
+            together = len(specs) * n <= _BLOCK // 64
+            for group in [range(len(specs))] if together else [[k] for k in range(len(specs))]:
+                basis = slice(None) if together else used[group[0]]
+                X = rows.X if together else rows.X[basis]
+                if X.shape[0] == 0:
+                    put(specs[group[0]], slice(None), np.zeros((len(coefs[group[0]]), n_query)))
+                    continue
+                step = min(n_query, max(64, _BLOCK // (len(group) * X.shape[0])))
+                space = np.empty(len(group) * X.shape[0] * step)
+                reduced = [np.ascontiguousarray(coefs[k][:, basis]) for k in group]
+                for start in range(0, n_query, step):
+                    part = slice(start, start + step)
+                    K = cross_kernels([specs[k] for k in group], X, Z[part], space)
+                    with one_blas_thread():
+                        for at, k in enumerate(group):
+                            put(specs[k], part, reduced[at] @ K[at])
+        values += np.array([m.intercept for m in models])[:, :, None]
+        return values.transpose(0, 2, 1)
+
+
+_MAIN = ("kernel", "gamma", "degree", "coef0")
+_CORR = ("kernel_priv", "gamma_priv", "degree_priv", "coef0_priv")
+
+
+def _block(blocks: Any, side: str, spec: Any, gram: Array, of: Any, pair: int) -> Array:
+    """The matrix among the rows of a pair, once."""
+    if of is None:
+        return np.ascontiguousarray(gram)
+    key = (side, spec, pair)
+    if key not in blocks:
+        blocks[key] = np.ascontiguousarray(gram[np.ix_(of, of)])
+    return blocks[key]
+
+
+def _given(gram: Array, spec: KernelSpec) -> KernelMatrix:
+    """A matrix at hand that is known to be positive semidefinite where its kernel is."""
+    matrix = given_matrix(np.ascontiguousarray(gram))
+    return KernelMatrix(matrix.handle, n=matrix.n, is_psd=spec.is_psd, largest=matrix.largest)
+
+
+def _grown(last: tuple[float, Solution] | None, C: float) -> Solution | None:
+    """The solution at another C as a start: all duals in proportion, so that bounds stay bounds."""
+    if last is None:
+        return None
+    ratio, dual = C / last[0], last[1].dual
+    return replace(last[1], dual=WSVMDual(ratio * dual.alpha, ratio * dual.beta))
+
+
+class _Scores:
+    """Scores of the candidates of a split, in the form of scikit-learn's ``_fit_and_score``."""
+
+    def __init__(
+        self, task: Task, X_train: Any, y_train: Any, X_test: Any, y_test: Any, fit_params: Any
+    ) -> None:
+        self.task = task
+        self.data = [(X_test, y_test), (X_train, y_train)]
+        if not task.return_train_score:
+            self.data.pop()
+        self.X_train, self.y_train, self.fit_params = X_train, y_train, fit_params
+        self.weights = [
+            _check_method_params(task.X, task.score_params, indices=indices)
+            for indices in (task.test, task.train)
+        ]
+        self.accuracy = not task.score_params and (
+            isinstance(task.scorer, _PassthroughScorer)
+            or task.scorer is get_scorer("accuracy")
+            or _same(task.scorer, get_scorer("accuracy"))
+        )
+
+    def _result(self, scores: list[Any], fit_time: float, score_time: float, error: Any) -> Result:
+        result = {
+            "fit_error": error,
+            "test_scores": scores[0],
+            "n_test_samples": _num_samples(self.data[0][0]),
+            "fit_time": fit_time,
+            "score_time": score_time,
+        }
+        if self.task.return_train_score:
+            result["train_scores"] = scores[1]
+        return result
+
+    def of_models(self, models: list[_Model], split: _Split) -> list[tuple[int, Result]]:
+        """Scores by the decision values of the models."""
+        if not models:
+            return []
+        start = time.perf_counter()
+        scores: list[list[Any]] = [[] for _ in models]
+        assert split.rows is not None
+        classes = split.rows.checker.classes_
+        for which, (X, y) in enumerate(self.data):
+            values = split.decisions(models, which)
+            given = np.asarray(y)
+            fast = self.accuracy and given.ndim == 1 and len(given) > 0
+            if fast and len(classes) == 2:
+                positive, negative = given == classes[1], given == classes[0]
+                right = np.where(values[:, :, 0] > 0, positive, negative)
+                for k, share in enumerate(right.mean(axis=1)):
+                    scores[k].append(float(share))
+                continue
+            for k, model in enumerate(models):
+                s = model.settings
+                proxy = _Scored(s["decision_function_shape"], s["break_ties"])
+                proxy.classes_, proxy.values = classes, values[k]
+                if fast and not (s["break_ties"] and s["decision_function_shape"] == "ovo"):
+                    scores[k].append(float((proxy.predict(X) == given).mean()))
+                else:
+                    scores[k].append(self._score(proxy, X, y, self.weights[which]))
+        each = (time.perf_counter() - start) / len(models)
+        return [
+            (m.number, self._result(scores[k], m.fit_time, each, None))
+            for k, m in enumerate(models)
+        ]
+
+    def _score(self, model: Any, X: Any, y: Any, params: Any) -> Any:
+        return _score(model, X, y, self.task.scorer, params, self.task.error_score)
+
+    def of_fit(self, model: _Model) -> Result:
+        """The candidate's own fit, and its errors."""
+        start = time.perf_counter()
+        error_score = self.task.error_score
+        fit_params = dict(self.fit_params)
+        try:
+            if model.settings.get("kernel_priv") == "precomputed":
+                fit_params = _square(fit_params, self.task)
+            estimator = clone(self.task.estimator).set_params(**clone(model.params, safe=False))
+            estimator.fit(self.X_train, self.y_train, **fit_params)
+        except Exception:
+            if error_score == "raise":
+                raise
+            fit_time = time.perf_counter() - start
+            value: Any = error_score
+            if isinstance(self.task.scorer, _MultimetricScorer):
+                value = {name: error_score for name in self.task.scorer._scorers}
+            scores = [value.copy() if isinstance(value, dict) else value for _ in self.data]
+            return self._result(scores, fit_time, 0.0, traceback.format_exc())
+        fit_time = time.perf_counter() - start
+        scores = [
+            self._score(estimator, X, y, params)
+            for (X, y), params in zip(self.data, self.weights, strict=False)
+        ]
+        score_time = time.perf_counter() - start - fit_time
+        return self._result(scores, fit_time, score_time, None)
+
+
+def _square(fit_params: dict[str, Any], task: Task) -> dict[str, Any]:
+    """``X_priv`` as the kernel matrix among the training rows, from that among all rows."""
+    n = _num_samples(task.X)
+    return {
+        name: np.asarray(value)[:, np.arange(n)[task.train]]
+        if name.rpartition("__")[2] == "X_priv" and np.ndim(value) == 2 and np.shape(value)[1] == n
+        else value
+        for name, value in fit_params.items()
+    }
+
+
+def _same(scorer: Any, other: Any) -> bool:
+    """Whether two of scikit-learn's scorers are the same."""
+    parts = ("_score_func", "_sign", "_kwargs", "_response_method")
+    return type(scorer) is type(other) and all(
+        getattr(scorer, part, None) == getattr(other, part, None) for part in parts
+    )

@@ -1,0 +1,177 @@
+"""Many small problems in one call of the compiled core, on all threads.
+
+Problem
+    Paths: problems on the same rows and kernel that differ in C, and for SVM+ in correction_reg.
+    Paths are independent of each other; within one each solution is the start of the next.
+Method
+    That of :mod:`lupi.solvers.wsvm` and :mod:`lupi.solvers.svmplus` (``_core/batch.hpp``). A path
+    is the work of one thread, so that results do not depend on their number.
+Stopping rule
+    As there: problems of this size are solved far beyond `tol`. The violation that a certificate
+    finds comes with every solution; the caller looks at it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._core import core
+from ..certificates import svmplus_certificate, wsvm_path_offsets
+from ..kernels import given_matrix
+from ..problems import SVMPlusProblem, Vector
+from ..threads import n_threads, one_blas_thread
+from . import svmplus, wsvm
+
+# Rows up to which a problem is small: the whole kernel is at hand, and one thread solves it.
+SMALL = wsvm._SMALL
+
+
+@dataclass(frozen=True, eq=False)
+class WSVMPath:
+    """Weighted SVMs with the weights ``C[k] * weight``, in the order in which they are solved.
+
+    Parameters
+    ----------
+    gram : ndarray of shape (n, n)
+    y, weight : ndarray of shape (n,)
+    C : ndarray of shape (m,)
+    """
+
+    gram: Vector
+    y: Vector
+    weight: Vector
+    C: Vector
+
+
+@dataclass(frozen=True, eq=False)
+class SVMPlusPath(WSVMPath):
+    """SVM+ with the costs ``C[k] * weight`` and ``correction_reg[k] > 0``.
+
+    Parameters
+    ----------
+    gram_corr : ndarray of shape (n_priv, n_priv)
+    priv : ndarray of int64, shape (n,)
+        As in :class:`~lupi.problems.SVMPlusProblem`.
+    correction_reg : ndarray of shape (m,)
+    """
+
+    gram_corr: Vector
+    priv: NDArray[np.int64]
+    correction_reg: Vector
+
+
+@dataclass(frozen=True, eq=False)
+class PathSolution:
+    """Solutions of a path.
+
+    Attributes
+    ----------
+    alpha : ndarray of shape (m, n)
+    b, violation : ndarray of shape (m,)
+        Offsets, and the largest KKT violations in units of the decision function.
+    steps : ndarray of int64, shape (m,)
+    """
+
+    alpha: Vector
+    b: Vector
+    violation: Vector
+    steps: NDArray[np.int64]
+
+
+def _threads(paths: Sequence[WSVMPath]) -> int:
+    """Threads for these paths: a solve costs at least some passes over its kernel."""
+    return n_threads(sum(10.0 * len(path.C) * len(path.y) ** 2 for path in paths))
+
+
+def solve_wsvm(paths: Sequence[WSVMPath], *, tol: float = 1e-3) -> list[PathSolution]:
+    """Solve paths of weighted SVMs.
+
+    Parameters
+    ----------
+    paths : sequence of WSVMPath
+    tol : float
+        Largest KKT violation.
+
+    Returns
+    -------
+    list of PathSolution
+    """
+    results = []
+    arguments = []
+    for path in paths:
+        m, n = len(path.C), len(path.y)
+        a, steps = np.empty((m, n)), np.empty(m, dtype=np.int64)
+        arguments.append((path.gram, path.y, path.weight, path.C, a, steps))
+    threads = _threads(paths)
+    with one_blas_thread():
+        core.wsvm_paths(arguments, tol, wsvm._MANY_STEPS, min(tol, wsvm._POLISH_TOL), threads)
+    for path, (*_, a, steps) in zip(paths, arguments, strict=True):
+        c = path.C[:, None] * path.weight
+        alpha = np.abs(a)
+        # What rounding left next to a bound is put on it, as in wsvm._snap.
+        near = 1e-15 * alpha.sum(axis=1, keepdims=True)
+        positive = alpha > 0
+        full = positive & (c - alpha <= near)
+        np.copyto(alpha, c, where=full)
+        alpha[positive & (alpha <= near) & ~full] = 0.0
+        b, violation = wsvm_path_offsets(path.gram, path.y, alpha, c)
+        results.append(PathSolution(alpha, b, violation, steps))
+    return results
+
+
+def solve_svmplus(
+    paths: Sequence[SVMPlusPath], *, tol: float = 1e-3, cache_size: float = 1000.0
+) -> list[PathSolution]:
+    """Solve paths of SVM+.
+
+    Parameters
+    ----------
+    paths : sequence of SVMPlusPath
+    tol : float
+        Largest KKT violation.
+    cache_size : float
+        MB for kernel blocks and factorisations, of all threads together.
+
+    Returns
+    -------
+    list of PathSolution
+    """
+    results = []
+    arguments = []
+    for path in paths:
+        m, n = len(path.C), len(path.y)
+        duals, steps = np.empty((3, m, n)), np.empty(m, dtype=np.int64)
+        inverse = 1.0 / path.correction_reg
+        arguments.append(
+            (
+                path.gram,
+                path.gram_corr,
+                path.y,
+                path.priv,
+                path.weight,
+                path.C,
+                inverse,
+                duals,
+                steps,
+            )
+        )
+    threads = _threads(paths)
+    core.svmplus_paths(arguments, tol, svmplus._MANY_STEPS, 1e6 * cache_size / threads, threads)
+    for path, (*_, duals, steps) in zip(paths, arguments, strict=True):
+        b, violation = np.empty(len(path.C)), np.empty(len(path.C))
+        kernel, kernel_corr = given_matrix(path.gram), given_matrix(path.gram_corr)
+        privileged = path.priv >= 0
+        for k, (alpha, zeta, delta) in enumerate(duals.transpose(1, 0, 2)):
+            C = path.C[k] * path.weight
+            problem = SVMPlusProblem(
+                kernel, kernel_corr, path.priv, path.y, C, float(path.correction_reg[k])
+            )
+            beta = np.where(privileged, zeta, C) - alpha
+            certificate = svmplus_certificate(problem, alpha, beta, alpha_corr=delta)
+            b[k], violation[k] = certificate.b, certificate.violation
+        results.append(PathSolution(duals[0], b, violation, steps))
+    return results

@@ -1,0 +1,462 @@
+"""Searches: the same results as scikit-learn's, from other work."""
+
+import itertools
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.datasets import load_iris, load_wine, make_classification
+from sklearn.exceptions import FitFailedWarning
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import accuracy_score, make_scorer
+from sklearn.model_selection import (
+    GridSearchCV,
+    KFold,
+    PredefinedSplit,
+    RandomizedSearchCV,
+    StratifiedKFold,
+)
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler, StandardScaler
+
+from lupi import SVMPlusClassifier, WeightedSVC
+from lupi.certificates import wsvm_certificate, wsvm_path_offsets
+from lupi.kernels import KernelSpec, cross_kernels, given_matrix
+from lupi.model_selection import KernelGridSearchCV, KernelRandomizedSearchCV
+from lupi.model_selection import _engine as engine
+from lupi.problems import SVMPlusProblem, WSVMProblem
+from lupi.solvers import batch, svmplus, wsvm
+
+C = [0.1, 1.0, 10.0]
+WIDTHS = [0.05, 0.5, "scale"]
+
+
+def data(n=60, d=4, n_classes=2, seed=0):
+    X, y = make_classification(
+        n,
+        d,
+        n_informative=3,
+        n_redundant=0,
+        n_clusters_per_class=1,
+        n_classes=n_classes,
+        flip_y=0.15,
+        random_state=seed,
+    )
+    X_priv = np.abs(X[:, :2]) + 0.3 * np.random.default_rng(seed).normal(size=(n, 2))
+    return X, y, X_priv
+
+
+def compare(search, reference, skip=()):
+    """Same layout, same candidates, same scores to 1e-10."""
+    ours, theirs = search.cv_results_, reference.cv_results_
+    assert list(ours) == list(theirs)
+    assert ours["params"] == theirs["params"]
+    for name, value in theirs.items():
+        if "_test_" in name or "_train_" in name:
+            np.testing.assert_allclose(ours[name], value, rtol=0, atol=1e-10, err_msg=name)
+        elif name.startswith("param_"):
+            assert np.array_equal(ours[name].mask, value.mask)
+    if reference.refit is not False:
+        assert search.best_params_ == reference.best_params_
+        assert search.best_index_ == reference.best_index_
+        assert search.best_score_ == pytest.approx(reference.best_score_, abs=1e-10)
+
+
+@pytest.fixture
+def only_the_engine(monkeypatch):
+    """No candidate may take the way around the engine."""
+
+    def refuse(self, model):
+        raise AssertionError(f"{model.params} was fitted alone")
+
+    monkeypatch.setattr(engine._Scores, "of_fit", refuse)
+
+
+BINARY = data()
+THREE = data(75, n_classes=3, seed=1)
+GRID = {"C": C, "gamma": WIDTHS}
+PLUS = {"C": [0.1, 10.0], "correction_reg": [0.1, 10.0], "gamma": WIDTHS, "gamma_priv": [0.1, 1.0]}
+PIPE = {"weightedsvc__C": C, "weightedsvc__gamma": WIDTHS}
+SCORES = ["accuracy", "balanced_accuracy", "roc_auc", "f1"]
+X_GRAM = KernelSpec("rbf", 0.3).cross(BINARY[0], BINARY[0])
+
+# (estimator, grid, (X, y, X_priv or None), options): problems that the engine serves itself.
+PROBLEMS = {
+    "rbf": (WeightedSVC(), GRID, BINARY, {}),
+    "train scores": (WeightedSVC(), GRID, BINARY, {"return_train_score": True}),
+    "roc_auc": (WeightedSVC(), GRID, BINARY, {"scoring": "roc_auc"}),
+    "several": (WeightedSVC(), GRID, BINARY, {"scoring": SCORES, "refit": "f1"}),
+    "own scorer": (WeightedSVC(), GRID, BINARY, {"scoring": make_scorer(accuracy_score)}),
+    "linear": (WeightedSVC(kernel="linear"), {"C": C}, BINARY, {}),
+    "poly": (
+        WeightedSVC(kernel="poly"),
+        {"C": C, "degree": [2, 3], "coef0": [0.0, 1.0]},
+        BINARY,
+        {},
+    ),
+    "kernels": (
+        WeightedSVC(),
+        [{"kernel": ["linear"], "C": C}, {"kernel": ["rbf"], "gamma": [0.1, 1.0], "C": [1.0]}],
+        BINARY,
+        {},
+    ),
+    "class weights": (
+        WeightedSVC(),
+        {"C": C, "class_weight": [None, "balanced", {0: 2.0, 1: 1.0}]},
+        BINARY,
+        {},
+    ),
+    "sparse": (WeightedSVC(), GRID, (sp.csr_matrix(BINARY[0]), BINARY[1], None), {}),
+    "float32": (WeightedSVC(), GRID, (BINARY[0].astype(np.float32), *BINARY[1:]), {}),
+    "strings": (WeightedSVC(), GRID, (BINARY[0], np.array(["n", "p"])[BINARY[1]], None), {}),
+    "precomputed": (
+        WeightedSVC(kernel="precomputed"),
+        {"C": C},
+        (X_GRAM, BINARY[1], None),
+        {"return_train_score": True},
+    ),
+    "three classes": (WeightedSVC(), GRID, THREE, {"return_train_score": True}),
+    "ties": (
+        WeightedSVC(break_ties=True),
+        GRID,
+        THREE,
+        {"scoring": ["balanced_accuracy", "roc_auc_ovr"][:1], "refit": "balanced_accuracy"},
+    ),
+    "ovo": (WeightedSVC(decision_function_shape="ovo"), GRID, THREE, {"scoring": "f1_macro"}),
+    "iris": (WeightedSVC(), GRID, (*load_iris(return_X_y=True), None), {"cv": 3}),
+    "pipeline": (make_pipeline(StandardScaler(), WeightedSVC()), PIPE, BINARY, {}),
+    "pipeline's steps": (
+        make_pipeline(StandardScaler(), WeightedSVC()),
+        {**PIPE, "standardscaler": [StandardScaler(), MinMaxScaler()]},
+        (*load_wine(return_X_y=True), None),
+        {"return_train_score": True},
+    ),
+    "predefined split": (
+        WeightedSVC(),
+        GRID,
+        BINARY,
+        {"cv": PredefinedSplit(np.r_[-np.ones(30), np.zeros(30)])},
+    ),
+    "svm+": (SVMPlusClassifier(), PLUS, BINARY, {"scoring": "roc_auc"}),
+    "svm+ linear": (
+        SVMPlusClassifier(kernel="linear", gamma_priv=1.0),
+        {"C": [0.1, 1.0], "correction_reg": [0.001, 0.01]},
+        BINARY,
+        {"return_train_score": True},
+    ),
+    "svm+ three classes": (SVMPlusClassifier(), PLUS, THREE, {"cv": 3}),
+    "svm+ preprocessed": (
+        SVMPlusClassifier(preprocessor_priv=StandardScaler()),
+        {"C": C, "gamma_priv": [0.1, "scale"]},
+        BINARY,
+        {},
+    ),
+}
+
+
+@pytest.mark.usefixtures("only_the_engine")
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_same_results_as_scikit_learn(name, request):
+    estimator, grid, (X, y, X_priv), options = PROBLEMS[name]
+    options = {"cv": 4, **options}
+    fit = {"X_priv": X_priv} if isinstance(estimator, SVMPlusClassifier) else {}
+    reference = GridSearchCV(estimator, grid, **options).fit(X, y, **fit)
+    search = KernelGridSearchCV(estimator, grid, **options).fit(X, y, **fit)
+    compare(search, reference)
+    assert np.array_equal(search.predict(X), reference.predict(X))
+
+
+# Problems with candidates that are fitted one by one, in the same search.
+ODD = {
+    "callable": (WeightedSVC(kernel=lambda a, b: np.asarray(a @ b.T)), {"C": C}, BINARY, {}),
+    "sigmoid": (WeightedSVC(kernel="sigmoid"), {"C": [0.1], "gamma": [0.001, 0.01]}, BINARY, {}),
+    "unpenalised": (
+        SVMPlusClassifier(kernel_priv="linear"),
+        {"C": C, "correction_reg": [0.0, 1.0]},
+        BINARY,
+        {},
+    ),
+    "failing": (WeightedSVC(), {"C": [-1.0, 1.0], "gamma": [0.1]}, BINARY, {"error_score": -7.0}),
+}
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.FitFailedWarning")
+@pytest.mark.filterwarnings("ignore:.*not positive semidefinite:UserWarning")
+@pytest.mark.parametrize("name", ODD)
+def test_odd_candidates_are_fitted_alone(name):
+    estimator, grid, (X, y, X_priv), options = ODD[name]
+    fit = {"X_priv": X_priv} if isinstance(estimator, SVMPlusClassifier) else {}
+    reference = GridSearchCV(estimator, grid, cv=3, **options).fit(X, y, **fit)
+    search = KernelGridSearchCV(estimator, grid, cv=3, **options).fit(X, y, **fit)
+    compare(search, reference)
+
+
+def test_larger_problems_go_one_by_one(monkeypatch):
+    """The path for problems that the batch does not take, on problems of any size."""
+    monkeypatch.setattr(batch, "SMALL", 10)
+    for X, y, X_priv in (BINARY, THREE):
+        for estimator, grid, fit in (
+            (WeightedSVC(), GRID, {}),
+            (SVMPlusClassifier(), PLUS, {"X_priv": X_priv}),
+        ):
+            reference = GridSearchCV(estimator, grid, cv=3).fit(X, y, **fit)
+            compare(KernelGridSearchCV(estimator, grid, cv=3).fit(X, y, **fit), reference)
+
+
+def test_foreign_estimators_and_scorers_fall_back():
+    X, y, _ = BINARY
+    grid = {"C": C}
+    reference = GridSearchCV(LogisticRegression(), grid, cv=3).fit(X, y)
+    compare(KernelGridSearchCV(LogisticRegression(), grid, cv=3).fit(X, y), reference)
+
+    def few_support_vectors(model, X, y):
+        return -float(len(model.support_))
+
+    options = {"scoring": few_support_vectors, "cv": 3}
+    reference = GridSearchCV(WeightedSVC(), grid, **options).fit(X, y)
+    compare(KernelGridSearchCV(WeightedSVC(), grid, **options).fit(X, y), reference)
+
+
+def test_refit_train_keeps_the_model_of_the_training_rows():
+    X, y, X_priv = BINARY
+    train = np.arange(40)
+    cv = PredefinedSplit(np.r_[-np.ones(40), np.zeros(20)])
+    search = KernelGridSearchCV(SVMPlusClassifier(), PLUS, cv=cv, refit="train")
+    search.fit(X, y, X_priv=X_priv)
+    alone = SVMPlusClassifier(**search.best_params_).fit(X[train], y[train], X_priv=X_priv[train])
+    assert np.array_equal(search.best_estimator_.alpha_, alone.alpha_)
+    assert search.score(X[40:], y[40:]) == search.best_score_
+
+    foreign = KernelGridSearchCV(LogisticRegression(), {"C": C}, cv=cv, refit="train").fit(X, y)
+    expected = LogisticRegression(**foreign.best_params_).fit(X[train], y[train])
+    np.testing.assert_array_equal(foreign.best_estimator_.coef_, expected.coef_)
+    assert foreign.refit == "train"
+
+    with pytest.raises(ValueError, match="3 splits"):
+        KernelGridSearchCV(WeightedSVC(), GRID, cv=3, refit="train").fit(X, y)
+    with pytest.raises(ValueError, match="one score"):
+        KernelGridSearchCV(WeightedSVC(), GRID, cv=cv, refit="train", scoring=SCORES).fit(X, y)
+
+
+def test_weights_shape_training_and_the_score_only_when_asked():
+    X, y, _ = BINARY
+    weight = np.random.default_rng(3).integers(0, 4, size=len(y)).astype(float)
+    cv = list(StratifiedKFold(3).split(X, y))
+    search = KernelGridSearchCV(WeightedSVC(), GRID, cv=cv, weighted_score=True)
+    reference = GridSearchCV(WeightedSVC(), GRID, cv=cv).fit(X, y, sample_weight=weight)
+    compare(search.fit(X, y, sample_weight=weight), reference)
+
+    plain = KernelGridSearchCV(WeightedSVC(), GRID, cv=cv).fit(X, y, sample_weight=weight)
+    expected = [
+        np.mean(
+            [
+                WeightedSVC(**params)
+                .fit(X[train], y[train], sample_weight=weight[train])
+                .score(X[test], y[test])
+                for train, test in cv
+            ]
+        )
+        for params in plain.cv_results_["params"]
+    ]
+    np.testing.assert_allclose(plain.cv_results_["mean_test_score"], expected, atol=1e-12)
+    assert not np.allclose(expected, reference.cv_results_["mean_test_score"])
+
+
+def test_privileged_rows_missing_and_precomputed():
+    X, y, X_priv = BINARY
+    X_part = X_priv.copy()
+    X_part[::3] = np.nan
+    grid = {"C": C, "gamma_priv": [0.1, 1.0]}
+    fit = {"X_priv": X_part}
+    reference = GridSearchCV(SVMPlusClassifier(), grid, cv=3).fit(X, y, **fit)
+    compare(KernelGridSearchCV(SVMPlusClassifier(), grid, cv=3).fit(X, y, **fit), reference)
+
+    # scikit-learn slices the rows of X_priv only, and cannot search with a matrix.
+    K = KernelSpec("rbf", 0.5).cross(X_priv, X_priv)
+    given = KernelGridSearchCV(SVMPlusClassifier(kernel_priv="precomputed"), {"C": C}, cv=3)
+    same = GridSearchCV(SVMPlusClassifier(gamma_priv=0.5), {"C": C}, cv=3)
+    same.fit(X, y, X_priv=X_priv)
+    given.fit(X, y, X_priv=K)
+    np.testing.assert_allclose(
+        given.cv_results_["mean_test_score"], same.cv_results_["mean_test_score"], atol=1e-10
+    )
+
+
+def test_privileged_features_reach_the_classifier_of_a_pipeline():
+    X, y, X_priv = BINARY
+    pipe = make_pipeline(StandardScaler(), SVMPlusClassifier())
+    grid = {f"svmplusclassifier__{k}": v for k, v in PLUS.items()}
+    reference = GridSearchCV(pipe, grid, cv=3).fit(X, y, svmplusclassifier__X_priv=X_priv)
+    compare(KernelGridSearchCV(pipe, grid, cv=3).fit(X, y, X_priv=X_priv), reference)
+
+
+@pytest.mark.parametrize("backend", ["loky", "threading"])
+def test_joblib_does_the_same(backend):
+    from joblib import parallel_config
+
+    X, y, _ = BINARY
+    cv = PredefinedSplit(np.r_[-np.ones(40), np.zeros(20)])
+    for splitter in (cv, KFold(3)):
+        one = KernelGridSearchCV(WeightedSVC(), GRID, cv=splitter).fit(X, y)
+        with parallel_config(backend):
+            two = KernelGridSearchCV(WeightedSVC(), GRID, cv=splitter, n_jobs=2).fit(X, y)
+        compare(two, one)
+
+
+def test_random_search():
+    X, y, _ = BINARY
+    space = {"C": [0.1, 1.0, 10.0, 100.0], "gamma": [0.01, 0.1, 1.0]}
+    options = {"n_iter": 6, "random_state": 0, "cv": 3}
+    reference = RandomizedSearchCV(WeightedSVC(), space, **options).fit(X, y)
+    compare(KernelRandomizedSearchCV(WeightedSVC(), space, **options).fit(X, y), reference)
+
+
+def test_interrupt_keeps_what_is_done(monkeypatch):
+    X, y, _ = BINARY
+    evaluate = engine.evaluate
+    calls = itertools.count()
+
+    def interrupted(task):
+        if next(calls) == 1:
+            raise KeyboardInterrupt
+        yield from evaluate(task)
+
+    monkeypatch.setattr("lupi.model_selection._search.evaluate", interrupted)
+    search = KernelGridSearchCV(WeightedSVC(), GRID, cv=3)
+    with pytest.raises(KeyboardInterrupt):
+        search.fit(X, y)
+    monkeypatch.undo()
+    full = KernelGridSearchCV(WeightedSVC(), GRID, cv=3).fit(X, y)
+    kept = search.cv_results_
+    assert np.array_equal(kept["split0_test_score"], full.cv_results_["split0_test_score"])
+    assert np.isnan(kept["split1_test_score"]).all()
+    assert not hasattr(search, "best_estimator_")
+
+
+def test_progress_is_shown(capsys):
+    X, y, _ = BINARY
+    KernelGridSearchCV(WeightedSVC(), GRID, cv=3, verbose=1).fit(X, y)
+    assert "27/27 fits" in capsys.readouterr().err
+    KernelGridSearchCV(WeightedSVC(), GRID, cv=3).fit(X, y)
+    assert capsys.readouterr().err == ""
+
+
+# ---- bad input ----------------------------------------------------------------------------------
+
+
+def test_bad_input_is_named():
+    X, y, X_priv = BINARY
+    with pytest.raises(ValueError, match="Invalid parameter 'D' for estimator WeightedSVC"):
+        KernelGridSearchCV(WeightedSVC(), {"D": [1]}).fit(X, y)
+    with pytest.raises(ValueError, match="non-empty sequence"):
+        KernelGridSearchCV(WeightedSVC(), {"C": []}).fit(X, y)
+    with pytest.raises(ValueError, match="X has 60 rows, X_priv has 59"):
+        KernelGridSearchCV(SVMPlusClassifier(), {"C": C}).fit(X, y, X_priv=X_priv[1:])
+    with pytest.raises(ValueError, match="All the 5 fits failed"):
+        KernelGridSearchCV(WeightedSVC(), {"C": ["much"]}).fit(X, y)
+    with pytest.raises(ValueError, match="'C' parameter"):
+        KernelGridSearchCV(WeightedSVC(), {"C": ["much"]}, error_score="raise").fit(X, y)
+    with pytest.raises(ValueError, match="All the 5 fits failed"):
+        KernelGridSearchCV(WeightedSVC(), {"C": [1.0]}).fit(X, y, X_priv=X_priv)
+
+
+def test_folds_with_one_class_get_the_error_score():
+    X, y, _ = BINARY
+    order = np.argsort(y, kind="stable")
+    cv = [(order[:20], order[20:]), (np.arange(40), np.arange(40, 60))]
+    results = []
+    for cls in (KernelGridSearchCV, GridSearchCV):
+        search = cls(WeightedSVC(), GRID, cv=cv, error_score=-1.0)
+        with pytest.warns(FitFailedWarning, match="at least two classes"):
+            results.append(search.fit(X, y))
+    compare(*results)
+    assert (results[0].cv_results_["split0_test_score"] == -1.0).all()
+
+
+def test_scores_that_fail_get_the_error_score():
+    """Neither classifier has predict_proba."""
+    X, y, _ = BINARY
+    options = {"scoring": "neg_log_loss", "cv": 2, "refit": False}
+    search = KernelGridSearchCV(WeightedSVC(), {"C": [1.0]}, **options)
+    with pytest.warns(UserWarning, match=r"Scoring failed|scores are non-finite"):
+        search.fit(X, y)
+    assert np.isnan(search.cv_results_["mean_test_score"]).all()
+
+
+# ---- the parts ----------------------------------------------------------------------------------
+
+
+def test_cross_kernels_are_the_kernels():
+    X, Z = np.random.default_rng(0).normal(size=(2, 37, 5))
+    specs = [KernelSpec("rbf", 0.1), KernelSpec("linear"), KernelSpec("poly", 0.5, 2, 1.0)]
+    for A, B in ((X, Z), (sp.csr_matrix(X), sp.csr_matrix(Z))):
+        for spec, K in zip(specs, cross_kernels(specs, A, B), strict=True):
+            np.testing.assert_allclose(K, spec.cross(A, B), rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_paths_are_the_solutions_of_their_problems(seed):
+    """Batches meet the solvers, with warm starts over four decades, rows of weight zero, and rows
+    without privileged information; and a batch is the same on one thread as on two.
+    """
+    rng = np.random.default_rng(seed)
+    X, y, X_priv = data(50, seed=seed)
+    y = np.where(y > 0, 1.0, -1.0)
+    K = KernelSpec("rbf", 0.3).cross(X, X)
+    K_corr = KernelSpec("rbf", 0.5).cross(X_priv, X_priv)[:40, :40]
+    K, K_corr = np.ascontiguousarray(0.5 * (K + K.T)), np.ascontiguousarray(K_corr)
+    K_corr = 0.5 * (K_corr + K_corr.T)
+    weight = rng.integers(0, 3, size=50).astype(float)
+    costs = np.logspace(-2, 2, 6)
+    priv = np.r_[np.arange(40), np.full(10, -1)]
+    (plain,) = batch.solve_wsvm([batch.WSVMPath(K, y, weight, costs)])
+    reg = np.full(6, 0.3)
+    path = batch.SVMPlusPath(K, y, weight, costs, K_corr, priv, reg)
+    first, second = batch.solve_svmplus([path, path])
+    np.testing.assert_array_equal(first.alpha, second.alpha)
+    for k, cost in enumerate(costs):
+        problem = WSVMProblem(given_matrix(K), y, cost * weight)
+        alone = wsvm.solve(problem)
+        assert plain.violation[k] < 1e-8
+        np.testing.assert_allclose(plain.alpha[k], alone.dual.alpha, atol=1e-7 * cost)
+        np.testing.assert_allclose(plain.b[k], alone.primal.b, atol=1e-7)
+        problem = SVMPlusProblem(given_matrix(K), given_matrix(K_corr), priv, y, cost * weight, 0.3)
+        alone = svmplus.solve(problem)
+        assert first.violation[k] < 1e-6
+        f, g = (
+            K @ (y * a) + b
+            for a, b in ((first.alpha[k], first.b[k]), (alone.dual.alpha, alone.primal.b))
+        )
+        np.testing.assert_allclose(f, g, atol=1e-6)
+
+
+def test_offsets_of_paths_are_those_of_the_certificate():
+    """Also at points that are not optimal, and where the offset is an interval."""
+    rng = np.random.default_rng(5)
+    X, y, _ = data(30, seed=5)
+    y = np.where(y > 0, 1.0, -1.0)
+    K = KernelSpec("rbf", 0.3).cross(X, X)
+    c = rng.integers(0, 3, size=(20, 30)).astype(float)
+    alpha = np.clip(rng.normal(size=(20, 30)), 0.0, c)
+    alpha[0] = 0.0
+    alpha[1] = c[1]
+    b, violation = wsvm_path_offsets(K, y, alpha, c)
+    for k in range(20):
+        certificate = wsvm_certificate(WSVMProblem(given_matrix(K), y, c[k]), alpha[k])
+        assert b[k] == pytest.approx(certificate.b, abs=1e-12)
+        assert violation[k] == pytest.approx(certificate.violation, abs=1e-12)
+
+
+def test_missing_values_are_filled_by_the_preprocessor():
+    X, y, X_priv = BINARY
+    X_part = X_priv.copy()
+    X_part[::4, 0] = np.nan
+    grid = {"preprocessor_priv": [SimpleImputer(), SimpleImputer(strategy="median")], "C": C}
+    reference = GridSearchCV(SVMPlusClassifier(), grid, cv=3).fit(X, y, X_priv=X_part)
+    search = KernelGridSearchCV(SVMPlusClassifier(), grid, cv=3).fit(X, y, X_priv=X_part)
+    np.testing.assert_allclose(
+        search.cv_results_["mean_test_score"],
+        reference.cv_results_["mean_test_score"],
+        atol=1e-10,
+    )
