@@ -57,8 +57,12 @@ def plain_scikit_learn_references(app, what, name, obj, options, lines):
 
     They resolve there and not here; intersphinx would need the network at every build.
     """
+    obj = getattr(obj, "fget", obj)  # of a property
     if (getattr(obj, "__module__", None) or "").startswith("sklearn."):
-        text = re.sub(r":(?:ref|term):`([^`<]+?)(?:\s*<[^`>]+>)?`", r"\1", "\n".join(lines))
+        text = "\n".join(lines)
+        text = re.sub(r":ref:`([^`<]+?)(?:\s*<[^`>]+>)?`", r"\1", text)
+        # A term may be a name such as classes_, which would read as a link.
+        text = re.sub(r":term:`([^`<]+?)(?:\s*<[^`>]+>)?`", r"``\1``", text)
         lines[:] = text.split("\n")
 
 
