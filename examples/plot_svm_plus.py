@@ -3,7 +3,7 @@ Does it help to know, in training only, how sure each label is?
 ===============================================================
 
 Two classes overlap and labels near the boundary are often wrong. For the training rows the
-annotator has written down how sure of the label he is. New rows come without that. SVM+ makes
+annotators have written down how sure of the label they are. New rows come without that. SVM+ makes
 the slack of a training row a function of this privileged feature, see :ref:`svm_plus`, so that
 doubtful rows may be wrong and sure ones may not.
 """

@@ -95,7 +95,7 @@ def svmplus_solve(
     max_iter: int,
     memory: float,
     threads: int,
-    report: Callable[[int, int, int, int, float, float], None] | None = ...,
+    report: Callable[[int, int, int, int, float, float, float], None] | None = ...,
 ) -> tuple[float, float, float, int, int, int, int, bool]: ...
 def cross_kernels(
     basis: Points,

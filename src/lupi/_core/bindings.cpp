@@ -405,7 +405,7 @@ NB_MODULE(_core_ext, m) {
                                  offset ? offset->data() : nullptr};
           const SvmPlusReport tell = [&](const SvmPlusProgress& p) {
             nb::gil_scoped_acquire gil;
-            report(p.rounds, p.iterations, p.rows, p.free, p.objective, p.violation);
+            report(p.rounds, p.iterations, p.rows, p.free, p.objective, p.gap, p.violation);
           };
           const SvmPlusResult r = released([&](const Check& check) {
             Pool pool(threads);

@@ -1292,15 +1292,33 @@ SvmPlusResult svmplus_solve(const SvmPlusData& data, double* alpha, double* zeta
     }
     const i64 free = std::count_if(state.begin(), state.end(), [](char s) { return s != 0; });
     if (report) {
-      double objective = 0;
-      for (std::size_t r = 0; r < support.size(); ++r)
-        objective += std::abs(a[r]) - 0.5 * a[r] * f[std::size_t(support[r])];
+      double objective = 0, norms = 0, losses = 0, b_corr = -std::numeric_limits<double>::infinity();
+      for (std::size_t r = 0; r < support.size(); ++r) {
+        objective += std::abs(a[r]);
+        norms += 0.5 * a[r] * f[std::size_t(support[r])];
+      }
+      // b_corr raised until every slack constraint holds, as in the certificate.
+      for (i64 i : present) {
+        const auto s = std::size_t(i);
+        const double margin = 1 - data.y[i] * (f[s] + set.b);
+        if (data.priv[i] < 0) {
+          losses += C[s] * std::max(margin, 0.0);
+          continue;
+        }
+        const double slack = xi[std::size_t(data.priv[i])];
+        b_corr = std::max({b_corr, -slack, margin - slack});
+      }
       for (i64 p : all_priv) {
         const auto s = std::size_t(p);
         const double offset = data.offset ? data.offset[p] : 0.0;
-        objective -= 0.5 * (zeta[row_of[s]] - cost_corr[s]) * (xi[s] + offset);
+        const double change = zeta[row_of[s]] - cost_corr[s];
+        norms += 0.5 * change * (xi[s] - offset);
+        objective -= change * offset;
+        losses += cost_corr[s] * (xi[s] + b_corr);
       }
-      report({result.rounds, result.iterations, set.m, free, scale * objective, result.violation});
+      objective -= norms;
+      report({result.rounds, result.iterations, set.m, free, scale * objective,
+              scale * (norms + losses - objective), result.violation});
     }
     if (violators.empty() || outcome == Outcome::out_of_steps) break;
     check();

@@ -40,7 +40,7 @@ struct SvmPlusOptions {
 
 struct SvmPlusProgress {
   i64 rounds, iterations, rows, free;
-  double objective, violation;
+  double objective, gap, violation;  // of the point as it is, all rows counted
 };
 using SvmPlusReport = std::function<void(const SvmPlusProgress&)>;
 

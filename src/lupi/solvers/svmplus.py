@@ -185,15 +185,21 @@ def _core(
     verbose: int,
 ) -> tuple[int, bool, dict[str, float]]:
     """One call of the compiled solver; `alpha`, `zeta` and `delta` are updated in place."""
-    report: Callable[[int, int, int, int, float, float], None] | None = None
+    report: Callable[[int, int, int, int, float, float, float], None] | None = None
     if verbose:
 
         def report(
-            rounds: int, steps: int, rows: int, free: int, objective: float, violation: float
+            rounds: int,
+            steps: int,
+            rows: int,
+            free: int,
+            objective: float,
+            gap: float,
+            violation: float,
         ) -> None:
             print(
                 f"[lupi] round {rounds:3d}, {steps:5d} Newton steps, {rows:6d} rows, {free:6d} "
-                f"free, objective {objective:.9g}, violation {violation:.3e}",
+                f"free, objective {objective:.9g}, gap {gap:.3g}, violation {violation:.3e}",
                 flush=True,
             )
 
