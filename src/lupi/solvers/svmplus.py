@@ -251,7 +251,7 @@ def _unpenalised(
     Q, R = la.qr(L, mode="economic")
     projection = given_matrix(np.ascontiguousarray(Q @ Q.T))
     proximal_problem = replace(problem, kernel_corr=projection)
-    size = max(float(projection.diagonal().max()), 1e-300)
+    size = float(projection.diagonal().max()) or 1.0
     t = _FIRST_PROXIMAL * float(problem.C[rows].sum()) * size
     w = np.zeros(Q.shape[1])
     delta = np.zeros(n)
@@ -313,7 +313,9 @@ def _by_priv(problem: SVMPlusProblem, values: Vector) -> Vector:
 def _features(kernel: KernelMatrix) -> tuple[NDArray[np.int64], Vector]:
     """Independent rows p, and L (n, rank) with K = L L' and L[p] lower triangular."""
     K = kernel.dense()
-    factor, pivots, rank, _ = la.lapack.dpstrf(K, lower=1)
+    # Kernel values of equal rows differ by rounding: what is left below that is no feature.
+    tol = 1e-13 * float(np.abs(K.diagonal()).max(initial=0.0))
+    factor, pivots, rank, _ = la.lapack.dpstrf(K, tol=tol, lower=1)
     order = pivots - 1
     L = np.empty((kernel.n, rank))
     L[order] = np.tril(factor)[:, :rank]
