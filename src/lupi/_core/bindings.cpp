@@ -163,6 +163,8 @@ void load_pointer(F*& target, nb::handle capsule) {
 }  // namespace
 
 NB_MODULE(_core_ext, m) {
+  // Kernels that a cache holds until the interpreter ends are not leaks, and users need no report of them.
+  nb::set_leak_warnings(false);
   m.def("isa", [] { return std::string(isa_name()); });
 
   m.def("set_lapack", [](nb::dict functions) {
