@@ -90,6 +90,4 @@ plt.show()
 # ----------------
 # With the confidence of 20 labels SVM+ is better than an SVM with 80 labels and nothing else. The
 # correcting function falls with the confidence: a doubtful row is allowed a large slack, and a row
-# that its annotator is sure of must be right. Not every privileged feature helps: the distance
-# from the boundary without the sign (is the case clear, whatever the label says?) made the model
-# better with 20 rows and worse with 80, in a trial with the same settings.
+# that its annotator is sure of must be right.

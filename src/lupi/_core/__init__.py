@@ -8,14 +8,11 @@ from scipy.linalg import cython_blas, cython_lapack
 
 from . import _core_ext as core
 
-# The factorisations of the active-set solvers use the BLAS and LAPACK that scipy ships.
+# The active-set finish of the weighted SVM uses the BLAS and LAPACK that scipy ships.
 core.set_lapack(
     {
         **{name: cython_lapack.__pyx_capi__[name] for name in ("dpotrf", "dpstrf")},
-        **{
-            name: cython_blas.__pyx_capi__[name]
-            for name in ("dtrsm", "dgemm", "dsyrk", "dtrsv", "dgemv")
-        },
+        **{name: cython_blas.__pyx_capi__[name] for name in ("dtrsm", "dgemm")},
     }
 )
 

@@ -11,10 +11,6 @@ struct Lapack {
   void (*dtrsm)(char*, char*, char*, char*, int*, int*, double*, double*, int*, double*, int*) = nullptr;
   void (*dgemm)(char*, char*, int*, int*, int*, double*, double*, int*, double*, int*, double*,
                 double*, int*) = nullptr;
-  void (*dsyrk)(char*, char*, int*, int*, double*, double*, int*, double*, double*, int*) = nullptr;
-  void (*dtrsv)(char*, char*, char*, int*, double*, int*, double*, int*) = nullptr;
-  void (*dgemv)(char*, int*, int*, double*, double*, int*, double*, int*, double*, double*,
-                int*) = nullptr;
 };
 Lapack& lapack();
 

@@ -172,9 +172,6 @@ NB_MODULE(_core_ext, m) {
     load_pointer(lapack().dpstrf, functions["dpstrf"]);
     load_pointer(lapack().dtrsm, functions["dtrsm"]);
     load_pointer(lapack().dgemm, functions["dgemm"]);
-    load_pointer(lapack().dsyrk, functions["dsyrk"]);
-    load_pointer(lapack().dtrsv, functions["dtrsv"]);
-    load_pointer(lapack().dgemv, functions["dgemv"]);
   });
 
   m.def("is_positive_definite",

@@ -611,7 +611,8 @@ Outcome Restricted::exchange(double eps, double eps_most, i64 limit, const Check
       continue;
     }
     // Where refinements end far from the goal, or off the constraints, the block is singular.
-    if (finished && (residual > std::max({eps, eps_most, 2 * rounding()}) || missed > 1e3 * balanced)) return Outcome::stuck;
+    if (finished && (residual > std::max({eps, eps_most, 2 * rounding()}) || missed > 1e3 * balanced))
+      return Outcome::stuck;
     for (i64 k = 0; k < m; ++k) {
       const auto s = std::size_t(k);
       const char now = next[s];
