@@ -165,7 +165,13 @@ def test_certificates_and_problems_know_no_solver():
 def test_scikit_learn_is_known_upstairs_only():
     users = {m for m, names in IMPORTS.items() if any(inside(n, "sklearn") for n in names)}
     assert users
-    upstairs = ("lupi.datasets", "lupi.estimators", "lupi.model_selection", "lupi.weighting")
+    upstairs = (
+        "lupi.datasets",
+        "lupi.estimators",
+        "lupi.experiments",
+        "lupi.model_selection",
+        "lupi.weighting",
+    )
     assert all(any(inside(module, room) for room in upstairs) for module in users), users
 
 
