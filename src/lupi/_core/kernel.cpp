@@ -8,10 +8,6 @@
 #include <new>
 #include <stdexcept>
 
-#if defined(__linux__)
-#include <sys/mman.h>
-#endif
-
 namespace lupi {
 
 // ---- Points ---------------------------------------------------------------------------------
@@ -588,17 +584,14 @@ void Kernel::combine(const i64* idx, i64 m, const double* coef, double* out, Poo
 
 // ---- Buffer, RowCache -----------------------------------------------------------------------
 
+// Pages of the usual size. Huge ones save a tenth of the time where they are at hand, but a virtual
+// machine that has handed its free memory back to the host waits for each of them: 1.0 s for
+// 500 MB, against 0.17 s for small ones and 0.7 s for everything else (n = 20,000, C = 1).
 template <class R>
 Buffer<R>::Buffer(std::size_t n) {
-  const std::size_t huge = std::size_t(1) << 21;
-  std::size_t bytes = std::max<std::size_t>(n * sizeof(R), 64);
-  const std::size_t alignment = bytes >= huge ? huge : 64;
-  bytes = (bytes + alignment - 1) / alignment * alignment;
-  data_ = static_cast<R*>(std::aligned_alloc(alignment, bytes));
+  const std::size_t bytes = (std::max<std::size_t>(n * sizeof(R), 1) + 63) / 64 * 64;
+  data_ = static_cast<R*>(std::aligned_alloc(64, bytes));
   if (!data_) throw std::bad_alloc();
-#if defined(__linux__)
-  if (alignment == huge) madvise(data_, bytes, MADV_HUGEPAGE);
-#endif
 }
 template <class R>
 Buffer<R>::~Buffer() {

@@ -117,7 +117,7 @@ void cross_kernels(const PointView& basis, const PointView& query,
                    const std::vector<KernelParams>& params, double* out, Pool& pool,
                    const Check& check);
 
-// Memory for n values, not initialised; large ones in huge pages where the system has them.
+// Memory for n values, aligned, not initialised.
 template <class R>
 class Buffer {
  public:
