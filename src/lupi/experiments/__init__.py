@@ -5,6 +5,8 @@ a classifier of these rows, hyper-parameters included; a *data set* has the rows
 them together. The paper's experiments are ``lupi reproduce``.
 """
 
+from ._answer import Answer, Difference, difference
+from ._compare import Comparison, compare
 from ._engine import Experiment, Journal, OtherRunError, paired, run, summary, write_csv
 from ._methods import (
     SVM,
@@ -28,7 +30,10 @@ from ._parts import DataSet, Drawing, FixedValidation, Parts, Split, generator, 
 __all__ = [
     "SVM",
     "AnnotatorWeights",
+    "Answer",
+    "Comparison",
     "DataSet",
+    "Difference",
     "Drawing",
     "EstimatorMethod",
     "Experiment",
@@ -48,6 +53,8 @@ __all__ = [
     "Shared",
     "Split",
     "Tuned",
+    "compare",
+    "difference",
     "generator",
     "paired",
     "run",

@@ -95,12 +95,12 @@ class Prose:
         """As HTML."""
         out = []
         for block in re.split(r"\n\s*\n", self.text.strip()):
-            lines = block.splitlines()
-            if all(line.startswith("- ") for line in lines):
-                items = "".join(f"<li>{_inline(line[2:])}</li>" for line in lines)
-                out.append(f"<ul>{items}</ul>")
+            items = [" ".join(item.split()) for item in re.split(r"^- ", block, flags=re.M)]
+            if not items[0] and len(items) > 1:
+                shown = "".join(f"<li>{_inline(item)}</li>" for item in items[1:])
+                out.append(f"<ul>{shown}</ul>")
             else:
-                out.append(f"<p>{_inline(' '.join(line.strip() for line in lines))}</p>")
+                out.append(f"<p>{_inline(' '.join(block.split()))}</p>")
         return "\n".join(out)
 
 
@@ -265,9 +265,7 @@ class Section:
     def html(self) -> str:
         """As HTML."""
         inner = "\n".join(block.html() for block in self.blocks)
-        return (
-            f'<section id="{self.anchor}"><h2>{_inline(self.title)}</h2>\n{inner}\n</section>'
-        )
+        return f'<section id="{self.anchor}"><h2>{_inline(self.title)}</h2>\n{inner}\n</section>'
 
 
 def _figures(blocks: Sequence[Any]) -> Iterator[Figure]:
@@ -437,7 +435,8 @@ tbody th{font-weight:400}
 .strong th,.strong td{font-weight:650}
 figure{margin:1rem 0;break-inside:avoid}
 figure svg{display:block;width:100%;height:auto;max-width:46rem}
-figure svg text{font-family:system-ui,-apple-system,"Segoe UI",Roboto,"Noto Sans",sans-serif!important}
+figure svg text{font-family:system-ui,-apple-system,"Segoe UI",Roboto,"Noto Sans",
+sans-serif!important}
 figcaption{color:var(--faint);font-size:.93rem;margin-top:.4rem}
 details{margin:.8rem 0;border:1px solid var(--grid);border-radius:.3rem;padding:.1rem .9rem}
 summary{cursor:pointer;padding:.45rem 0;font-weight:600}
@@ -499,7 +498,7 @@ def drawing(purpose: str = "A report") -> Iterator[Any]:
             f"{purpose} needs matplotlib, which is not installed: pip install 'lupi[experiments]'."
         ) from error
     ink, faint, grid = (_COLOURS[name][0] for name in ("ink", "faint", "grid"))
-    settings = {
+    settings: Any = {
         "svg.fonttype": "none",
         "font.family": "sans-serif",
         "font.size": 10.5,
@@ -539,17 +538,17 @@ class Curve:
     Attributes
     ----------
     label : str
-    x, y : sequence of float
-    spread : sequence of float or None
+    x, y : array-like of float
+    spread : array-like of float or None
         Half the height of the band around it.
     number : int or None
         Its colour, see :func:`series`; None: its place.
     """
 
     label: str
-    x: Sequence[float]
-    y: Sequence[float]
-    spread: Sequence[float] | None = None
+    x: Any
+    y: Any
+    spread: Any = None
     number: int | None = None
 
 
