@@ -1,18 +1,10 @@
-"""The command ``lupi``."""
+"""The command ``lupi``; one file for each of its commands."""
 
 import argparse
 import sys
 from collections.abc import Sequence
 
-from ..datasets import available, fetch_files
-
-
-def _fetch(args: argparse.Namespace) -> int:
-    # One after the other: a set that fails leaves those before it on the screen and on the disk.
-    for name in dict.fromkeys(args.dataset or available()):
-        for path in fetch_files([name], data_home=args.data_home):
-            print(path)
-    return 0
+from . import _compare, _fetch, _predict
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -20,20 +12,8 @@ def _parser() -> argparse.ArgumentParser:
         prog="lupi", description="Learning using privileged information and instance weights."
     )
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    fetch = commands.add_parser(
-        "fetch",
-        help="download and verify the data sets",
-        description="Download what is missing, verify all, print the paths of the files.",
-    )
-    fetch.add_argument(
-        "dataset", nargs="*", help=f"some of {', '.join(available())}; all of them if none is named"
-    )
-    fetch.add_argument(
-        "--data-home",
-        metavar="DIR",
-        help="folder of the data sets (default: LUPI_DATA, or ~/lupi_data)",
-    )
-    fetch.set_defaults(run=_fetch)
+    for command in (_compare, _predict, _fetch):
+        command.add(commands)
     return parser
 
 
@@ -48,12 +28,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns
     -------
     status : int
-        Exit status, 0 or 2.
+        Exit status: 0, 2, or 130 after Ctrl-C.
     """
     args = _parser().parse_args(argv)
     try:
         status: int = args.run(args)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, ModuleNotFoundError) as error:
         print(f"lupi: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        # A command that can go on later says so in `resume`.
+        print(f"\nlupi: stopped; {getattr(args, 'resume', 'nothing is kept.')}", file=sys.stderr)
+        return 130
     return status

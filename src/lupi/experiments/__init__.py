@@ -6,7 +6,7 @@ them together. The paper's experiments are ``lupi reproduce``.
 """
 
 from ._answer import Answer, Difference, difference
-from ._compare import Comparison, compare
+from ._compare import Comparison, compare, compare_problem
 from ._engine import Experiment, Journal, OtherRunError, paired, run, summary, write_csv
 from ._methods import (
     SVM,
@@ -25,7 +25,9 @@ from ._methods import (
     Tuned,
     tuned,
 )
+from ._models import load_model, predict_table, require_skops, save_model
 from ._parts import DataSet, Drawing, FixedValidation, Parts, Split, generator, stratified
+from ._table import Problem, demo_problem, make_problem, problem_of, read_table
 
 __all__ = [
     "SVM",
@@ -46,6 +48,7 @@ __all__ = [
     "Outcome",
     "Parts",
     "ProbabilityWeights",
+    "Problem",
     "Replay",
     "SVMBoth",
     "SVMPlus",
@@ -54,10 +57,19 @@ __all__ = [
     "Split",
     "Tuned",
     "compare",
+    "compare_problem",
+    "demo_problem",
     "difference",
     "generator",
+    "load_model",
+    "make_problem",
     "paired",
+    "predict_table",
+    "problem_of",
+    "read_table",
+    "require_skops",
     "run",
+    "save_model",
     "stratified",
     "summary",
     "tuned",

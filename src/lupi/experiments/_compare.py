@@ -20,7 +20,7 @@ from sklearn.pipeline import Pipeline
 
 from ..estimators import SVMPlusClassifier, WeightedSVC, WeightLearningClassifier
 from ..weighting import NadarayaWatson
-from ._answer import Answer, Errors, answer
+from ._answer import Answer, Errors, answer, percent, points
 from ._engine import Experiment, Journal, Row, run, write_csv
 from ._methods import Outcome, Shared, _folds, _search, _widths, cut
 from ._parts import Parts, Rows, generator, stratified
@@ -285,6 +285,69 @@ class _Compared:
 Scored = list[tuple[float, dict[str, Any]]]
 
 
+@dataclass(frozen=True, eq=False)
+class _Fold:
+    """One way to choose by: all rows as numbers, made with what the rows `train` show."""
+
+    train: Rows
+    val: Rows
+    X: NDArray[np.float64]
+
+
+def _split(parts: Parts, seed: int, shared: Shared) -> list[tuple[Rows, Rows]]:
+    def compute() -> list[tuple[Rows, Rows]]:
+        return list(_folds(parts.y, parts.extra.get("groups"), _FOLDS, seed))
+
+    found: list[tuple[Rows, Rows]] = shared.get("split", compute)
+    return found
+
+
+def _folds_of(name: str, Z: Any, parts: Parts, seed: int, shared: Shared) -> list[_Fold]:
+    """The folds of these columns; rows without any value stay so."""
+
+    def compute() -> list[_Fold]:
+        known = ~without_values(Z)
+        out = []
+        for train, val in _split(parts, seed, shared):
+            some = train[known[train]]
+            X = np.full((len(parts.y), 1), np.nan)
+            if len(some):
+                prepared = preparation(Z).fit(_rows(Z, some)).transform(Z)
+                X = np.where(known[:, None], prepared, np.nan)
+            out.append(_Fold(train, val, X))
+        return out
+
+    found: list[_Fold] = shared.get(f"folds of {name}", compute)
+    return found
+
+
+def _scored(
+    estimator: Any,
+    folds: Sequence[_Fold],
+    parts: Parts,
+    grid: dict[str, Any],
+    *,
+    privileged: Sequence[_Fold] | None = None,
+    weights: Sequence[NDArray[np.float64]] | None = None,
+) -> Scored:
+    """Mean scores over the folds; `weights` come in place of the rows' own."""
+    given = parts.extra.get("sample_weight")
+    found = []
+    for k, fold in enumerate(folds):
+        metadata = {
+            "sample_weight": given if weights is None else weights[k],
+            "X_priv": None if privileged is None else privileged[k].X,
+        }
+        metadata = {name: value for name, value in metadata.items() if value is not None}
+        split = [(fold.train, fold.val)]
+        found.append(_search(estimator, [grid], fold.X, parts.y, split, metadata, True))
+    # Rounded, so that what is equal ties.
+    return [
+        (round(float(np.mean([score for score, _ in one])), 12), one[0][1])
+        for one in zip(*found, strict=True)
+    ]
+
+
 def _staged(
     score: Callable[[dict[str, Any]], Scored],
     stages: Sequence[Callable[[dict[str, Any]], dict[str, Any]]],
@@ -304,50 +367,35 @@ def _half_steps(value: float, step: float) -> list[float]:
     return [value / math.sqrt(step), value, value * math.sqrt(step)]
 
 
-def _cv(parts: Parts, seed: int) -> list[tuple[Rows, Rows]]:
-    return list(_folds(parts.y, parts.extra.get("groups"), _FOLDS, seed))
+def _refined(best: dict[str, Any], **steps: float) -> dict[str, Any]:
+    """Half a step around the best in some directions."""
+    return {
+        name: _half_steps(value, steps[name]) if name in steps else [value]
+        for name, value in best.items()
+    }
 
 
-def _scores(
-    estimator: Any, X: Any, parts: Parts, cv: list[tuple[Rows, Rows]], **metadata: Any
-) -> Callable[[dict[str, Any]], Scored]:
-    metadata = {"sample_weight": parts.extra.get("sample_weight"), **metadata}
-    metadata = {name: value for name, value in metadata.items() if value is not None}
-    binary = len(np.unique(parts.y)) == 2
-
-    def score(grid: dict[str, Any]) -> Scored:
-        return _search(estimator, [grid], X, parts.y, cv, metadata, binary)
-
-    return score
-
-
-def _tuned_svm(X: Any, parts: Parts, seed: int) -> Fitted:
+def _tuned_svm(name: str, X: Any, parts: Parts, seed: int, shared: Shared) -> Fitted:
     """The SVM on these columns."""
+    folds = _folds_of(name, X, parts, seed, shared)
     prepare = preparation(X)
-    estimator = Pipeline([("prepare", prepare), ("svm", WeightedSVC())])
-    widths = _widths(clone(prepare).fit_transform(X), _WIDTHS)
-
-    def fine(best: dict[str, Any]) -> dict[str, Any]:
-        return {
-            "svm__C": _half_steps(best["svm__C"], 10.0),
-            "svm__gamma": _half_steps(best["svm__gamma"], 4.0),
-        }
-
+    Z = prepare.fit_transform(X)
     score, params = _staged(
-        _scores(estimator, X, parts, _cv(parts, seed)),
-        [lambda _: {"svm__C": _C, "svm__gamma": widths}, fine],
+        lambda grid: _scored(WeightedSVC(), folds, parts, grid),
+        [
+            lambda _: {"C": _C, "gamma": _widths(Z, _WIDTHS)},
+            lambda best: _refined(best, C=10.0, gamma=4.0),
+        ],
     )
-    weight = parts.extra.get("sample_weight")
-    model = clone(estimator).set_params(**params).fit(X, parts.y, svm__sample_weight=weight)
-    return Fitted(model, _plain_names(params), None, score)
-
-
-def _plain_names(params: Mapping[str, Any]) -> dict[str, Any]:
-    return {name.rpartition("__")[2]: value for name, value in params.items()}
+    svm = WeightedSVC(**params).fit(Z, parts.y, sample_weight=parts.extra.get("sample_weight"))
+    return Fitted(Pipeline([("prepare", prepare), ("svm", svm)]), params, None, score)
 
 
 def _svm(parts: Parts, seed: int, shared: Shared) -> Fitted:
-    found: Fitted = shared.get("svm", lambda: _tuned_svm(parts.X, parts, seed))
+    def compute() -> Fitted:
+        return _tuned_svm("X", parts.X, parts, seed, shared)
+
+    found: Fitted = shared.get("svm", compute)
     return found
 
 
@@ -360,62 +408,46 @@ class _SVM(_Compared):
 class _Oracle(_Compared):
     def fit(self, parts: Parts, seed: int, shared: Shared) -> Fitted:
         """The SVM on all columns, which it also needs to predict."""
-        return _tuned_svm(beside(parts.X, parts.X_priv), parts, seed)
+        return _tuned_svm("all", beside(parts.X, parts.X_priv), parts, seed, shared)
 
 
 class _SVMPlus(_Compared):
     def fit(self, parts: Parts, seed: int, shared: Shared) -> Fitted:
         """SVM+; the width of its first kernel starts from the SVM's."""
-        prepare, prepare_priv = preparation(parts.X), preparation(parts.X_priv)
-        known = ~without_values(parts.X_priv)
-        if not known.any():
-            svm = _svm(parts, seed, shared)  # which is what SVM+ is then
+        svm = _svm(parts, seed, shared)
+        folds = _folds_of("X", parts.X, parts, seed, shared)
+        privileged = _folds_of("X_priv", parts.X_priv, parts, seed, shared)
+        if any(np.isnan(fold.X[fold.train]).all() for fold in privileged):
+            # Nothing extra is known of the rows: the SVM is what SVM+ is then.
             return Fitted(svm.model, svm.params, np.ones(len(parts.y)), svm.score)
-        plus = SVMPlusClassifier(preprocessor_priv=prepare_priv)
-        estimator = Pipeline([("prepare", prepare), ("svm", plus)])
-        width = _svm(parts, seed, shared).params["gamma"]
-        rows = _rows(parts.X_priv, np.flatnonzero(known))
-        widths_priv = _widths(clone(prepare_priv).fit_transform(rows), _WIDTHS_PRIV)
-
-        def coarse(_: dict[str, Any]) -> dict[str, Any]:
-            return {
-                "svm__C": _C,
-                "svm__correction_reg": _CORRECTION,
-                "svm__gamma": [width],
-                "svm__gamma_priv": widths_priv,
-            }
-
-        def ordinary(best: dict[str, Any]) -> dict[str, Any]:
-            return {
-                **{name: [value] for name, value in best.items()},
-                "svm__C": _half_steps(best["svm__C"], 10.0),
-                "svm__gamma": _half_steps(best["svm__gamma"], 4.0),
-            }
-
-        def privileged(best: dict[str, Any]) -> dict[str, Any]:
-            return {
-                **{name: [value] for name, value in best.items()},
-                "svm__correction_reg": _half_steps(best["svm__correction_reg"], 100.0),
-                "svm__gamma_priv": _half_steps(best["svm__gamma_priv"], 4.0),
-            }
-
+        prepare, prepare_priv = preparation(parts.X), preparation(parts.X_priv)
+        known = _rows(parts.X_priv, np.flatnonzero(~without_values(parts.X_priv)))
+        widths_priv = _widths(prepare_priv.fit_transform(known), _WIDTHS_PRIV)
+        coarse = {
+            "C": _C,
+            "correction_reg": _CORRECTION,
+            "gamma": [svm.params["gamma"]],
+            "gamma_priv": widths_priv,
+        }
         score, params = _staged(
-            _scores(estimator, parts.X, parts, _cv(parts, seed), X_priv=parts.X_priv),
-            [coarse, ordinary, privileged],
+            lambda grid: _scored(SVMPlusClassifier(), folds, parts, grid, privileged=privileged),
+            [
+                lambda _: coarse,
+                lambda best: _refined(best, C=10.0, gamma=4.0),
+                lambda best: _refined(best, correction_reg=100.0, gamma_priv=4.0),
+            ],
         )
-        metadata = {"svm__X_priv": parts.X_priv}
         given = parts.extra.get("sample_weight")
-        if given is not None:
-            metadata["svm__sample_weight"] = given
-        model = clone(estimator).set_params(**params).fit(parts.X, parts.y, **metadata)
-        last = model.steps[-1][1]
+        model = SVMPlusClassifier(**params, preprocessor_priv=prepare_priv).fit(
+            prepare.fit_transform(parts.X), parts.y, sample_weight=given, X_priv=parts.X_priv
+        )
         weight = None
-        if len(last.classes_) == 2:
-            cost = last.C * (np.ones(len(parts.y)) if given is None else given)
-            weight = np.divide(
-                last.instance_weights_, cost, out=np.zeros(len(cost)), where=cost > 0
-            )
-        return Fitted(model, _plain_names(params), weight, score)
+        if len(model.classes_) == 2:
+            cost = model.C * (np.ones(len(parts.y)) if given is None else given)
+            weight = np.zeros(len(cost))
+            np.divide(model.instance_weights_, cost, out=weight, where=cost > 0)
+        pipeline = Pipeline([("prepare", prepare), ("svm", model)])
+        return Fitted(pipeline, params, weight, score)
 
 
 class _ProbabilityWeights(_Compared):
@@ -426,59 +458,59 @@ class _ProbabilityWeights(_Compared):
         """
         svm = _svm(parts, seed, shared)
         groups, given = parts.extra.get("groups"), parts.extra.get("sample_weight")
-        estimator = Pipeline([("prepare", preparation(parts.X)), ("svm", WeightedSVC())])
-        cv = _cv(parts, seed)
+        own = np.ones(len(parts.y)) if given is None else given
+        folds = _folds_of("X", parts.X, parts, seed, shared)
         chances = []
-        for train, _ in cv:
-            p = np.ones(len(parts.y))
-            p[train] = _own_probability(
-                _rows(parts.X_priv, train),
-                parts.y[train],
-                None if groups is None else groups[train],
-                seed,
-            )
+        for fold in _folds_of("X_priv", parts.X_priv, parts, seed, shared):
+            p, rows = np.ones(len(parts.y)), fold.train
+            of_rows = None if groups is None else groups[rows]
+            p[rows] = _own_probability(fold.X[rows], parts.y[rows], of_rows, seed)
             chances.append(p)
         C, gamma = svm.params["C"], svm.params["gamma"]
-        grid = {"svm__C": [0.3 * C, C, 3.0 * C, 10.0 * C], "svm__gamma": _half_steps(gamma, 4.0)}
-        best_score, best, best_tau = svm.score, {"svm__C": C, "svm__gamma": gamma}, 0.0
+        grid = {"C": [0.3 * C, C, 3.0 * C, 10.0 * C], "gamma": _half_steps(gamma, 4.0)}
+        best_score, best, best_tau = svm.score, {"C": C, "gamma": gamma}, 0.0
         for tau in _TAUS:
-            folds = []
-            for fold, p in zip(cv, chances, strict=True):
-                weight = p**tau if given is None else given * p**tau
-                folds.append(_scores(estimator, parts.X, parts, [fold], sample_weight=weight)(grid))
-            for one in zip(*folds, strict=True):
-                # Rounded as the search rounds, so that what is equal ties.
-                score = round(float(np.mean([score for score, _ in one])), 12)
-                if score > best_score:
-                    best_score, best, best_tau = score, one[0][1], tau
-        p = _own_probability(parts.X_priv, parts.y, groups, seed)
-        weight = p**best_tau
-        model = clone(estimator).set_params(**best)
-        model.fit(parts.X, parts.y, svm__sample_weight=weight if given is None else given * weight)
-        return Fitted(model, {**_plain_names(best), "tau": best_tau}, weight, best_score)
+            weights = [own * p**tau for p in chances]
+            scored = _scored(WeightedSVC(), folds, parts, grid, weights=weights)
+            score, params = max(scored, key=lambda one: one[0])
+            if score > best_score:
+                best_score, best, best_tau = score, params, tau
+        known = ~without_values(parts.X_priv)
+        weight = np.ones(len(parts.y))
+        if best_tau > 0:
+            rows = np.flatnonzero(known)
+            X_priv = preparation(parts.X_priv).fit_transform(_rows(parts.X_priv, rows))
+            of_rows = None if groups is None else groups[rows]
+            weight[rows] = _own_probability(X_priv, parts.y[rows], of_rows, seed) ** best_tau
+        prepare = preparation(parts.X)
+        model = WeightedSVC(**best).fit(
+            prepare.fit_transform(parts.X), parts.y, sample_weight=own * weight
+        )
+        pipeline = Pipeline([("prepare", prepare), ("svm", model)])
+        return Fitted(pipeline, {**best, "tau": best_tau}, weight, best_score)
 
 
-def _own_probability(X_priv: Any, y: NDArray[Any], groups: Any, seed: int) -> NDArray[np.float64]:
+def _own_probability(
+    X_priv: NDArray[np.float64], y: NDArray[Any], groups: Any, seed: int
+) -> NDArray[np.float64]:
     """P(y_i | x*_i) by a model that has not seen row i; 1 where nothing is known of the row.
 
     Of a linear and a smooth model, the one with the larger likelihood.
     """
     out = np.ones(len(y))
     known = np.flatnonzero(~without_values(X_priv))
-    if len(known) == 0:
+    _, label = np.unique(y[known], return_inverse=True)
+    if groups is not None:
+        groups = groups[known]
+    units = np.arange(len(known)) if groups is None else groups
+    if len(known) == 0 or any(
+        len(np.unique(units[label == k])) < 2 for k in range(len(np.unique(y)))
+    ):
         return out
-    classes, label = np.unique(y[known], return_inverse=True)
-    if len(classes) < 2 or np.bincount(label).min() < 2:
-        return out
-    rows = _rows(X_priv, known)
-    of_known = None if groups is None else groups[known]
-    if of_known is not None and min(len(np.unique(of_known[label == k])) for k in set(label)) < 2:
-        return out
-    folds = list(_folds(y[known], of_known, _FOLDS, seed))
+    folds = list(_folds(y[known], groups, _FOLDS, seed))
     found = []
     for model in (LogisticRegression(max_iter=1000), NadarayaWatson()):
-        estimator = Pipeline([("prepare", preparation(rows)), ("model", model)])
-        p = cross_val_predict(estimator, rows, label, cv=folds, method="predict_proba")
+        p = cross_val_predict(model, X_priv[known], label, cv=folds, method="predict_proba")
         own = np.clip(p[np.arange(len(label)), label], 1e-3, 1.0)
         found.append((float(np.log(own).sum()), own))
     out[known] = max(found, key=lambda one: one[0])[1]
@@ -492,8 +524,8 @@ class _LearnedWeights(_Compared):
         C and width are the SVM's; all else is as WeightLearningClassifier has it.
         """
         svm = _svm(parts, seed, shared)
-        prepare = clone(preparation(parts.X))
-        X = np.asarray(prepare.fit_transform(parts.X))
+        prepare = preparation(parts.X)
+        X = prepare.fit_transform(parts.X)
         groups, given = parts.extra.get("groups"), parts.extra.get("sample_weight")
         model = WeightLearningClassifier(
             svm.params["C"], gamma=svm.params["gamma"], random_state=seed
@@ -596,6 +628,28 @@ class Comparison:
 
     def __str__(self) -> str:
         return str(self.answer)
+
+    @property
+    def best_label(self) -> str:
+        """The method that the answer recommends, for people."""
+        return next(one.label for one in self.methods if one.name == self.answer.best)
+
+    def table(self) -> str:
+        """Methods at the largest size, as text.
+
+        Returns
+        -------
+        str
+        """
+        rows = [("training rows: " + str(self.protocol.sizes[-1]), "errors", "points fewer", "")]
+        for one in self.errors:
+            if one.role == "reference":
+                rows.append((one.label, percent(one.means[-1]), "", ""))
+                continue
+            gain = self.answer.differences[one.name][-1]
+            interval = f"{points(gain.low, True)} to {points(gain.high, True)}"
+            rows.append((one.label, percent(one.means[-1]), points(gain.mean, True), interval))
+        return "\n".join(f"  {a:<28}{b:>8}{c:>15}   {d}".rstrip() for a, b, c, d in rows)
 
     @property
     def grids(self) -> dict[str, Any]:

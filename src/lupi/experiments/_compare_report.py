@@ -45,7 +45,7 @@ def report_of(found: Comparison) -> Report:
     Report
     """
     return Report(
-        f"Does the extra information help? {found.data.name}",
+        f"{found.data.name}: does the extra information help?",
         str(found.answer),
         (
             Section("Learning curves", _curves(found)),
@@ -98,7 +98,13 @@ def _curves(found: Comparison) -> list[Any]:
     share = found.test_share / (1.0 - found.test_share)
     factor = np.sqrt(1.0 / found.protocol.repeats + share)
     curves = [
-        Curve(one.label, sizes, one.means, factor * one.errors.std(axis=1, ddof=1), k)
+        Curve(
+            one.label,
+            sizes,
+            one.means,
+            factor * one.errors.std(axis=1, ddof=1) if one.role == "reference" else None,
+            k,
+        )
         for k, one in enumerate(found.errors)
     ]
     blocks: list[Any] = [
@@ -106,10 +112,10 @@ def _curves(found: Comparison) -> list[Any]:
             curves,
             name="learning-curves",
             caption=(
-                f"Test errors, mean over {found.protocol.repeats} repeats. Bands: one standard "
-                "error, which allows for rows that repeats share. Methods are compared on the same "
-                "rows: whether a difference is chance is not seen from the bands but from the "
-                "next figure."
+                f"Test errors, mean over {found.protocol.repeats} repeats. Band: one standard "
+                "error of the SVM, which allows for rows that repeats share. Methods are compared "
+                "on the same rows: whether a difference is chance is not seen from the band but "
+                "from the next figure."
             ),
         )
     ]
@@ -122,7 +128,7 @@ def _differences(found: Comparison) -> Figure:
     sizes = found.protocol.sizes
     others = [one for one in found.errors if one.role != "reference"]
     with drawing() as plt:
-        figure, ax = plt.subplots(figsize=(7.2, 3.6))
+        figure, ax = plt.subplots(figsize=(5.6, 3.8))
         width = 0.16
         for k, one in enumerate(others):
             gains = found.answer.differences[one.name]
@@ -135,7 +141,7 @@ def _differences(found: Comparison) -> Figure:
         ax.set_xticks(range(len(sizes)), [str(size) for size in sizes])
         ax.grid(axis="x", visible=False)
         ax.set(xlabel="training rows", ylabel="points fewer errors than the SVM")
-        ax.legend()
+        figure.legend(loc="outside lower center", ncols=2)
         return Figure.from_matplotlib(
             figure,
             "differences",
@@ -154,12 +160,10 @@ def _interval(gain: Difference) -> str:
 
 def _worth(rows: float, side: str, size: int) -> str:
     """Extra rows with which the SVM is as good."""
-    if side == "more":
-        return "more than seen"
     extra = rows - size
-    if side == "less" or abs(extra) < 1:
-        return "0" if side != "less" else "none"
-    return f"{'+' if extra > 0 else '−'}{size_of(abs(extra))}"
+    sign = "+" if extra > 0 else "−" if extra < 0 else ""
+    bound = {"more": "> ", "less": "< "}.get(side, "")
+    return f"{bound}{sign}{size_of(abs(extra))}"
 
 
 def _table(found: Comparison, k: int) -> Table:
@@ -202,7 +206,8 @@ def _side_by_side(found: Comparison) -> list[Any]:
         Prose(
             "Points fewer: by how much the errors are below the SVM's on the same rows. Worth in "
             "rows: how many more (or, with a minus, fewer) training rows the SVM needs to be as "
-            "good; *more than seen* where no size compared is enough.".replace("*", "")
+            f"good. No more than {sizes[-1]} rows were tried: > 0 at this size means that the SVM "
+            "needs more of them."
         ),
     ]
     if len(sizes) > 1:

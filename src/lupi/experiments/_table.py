@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.compose import ColumnTransformer
+from sklearn.datasets import load_digits
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
@@ -394,17 +395,51 @@ def _feature(values: Any, column: str, notes: list[str]) -> Any:
                     "measurement, leave it out with `--drop`."
                 )
         return floats
-    missing = np.asarray(values.isna())
-    words = np.asarray(values.astype(object)).copy()
-    words[~missing] = [str(value) for value in words[~missing]]
-    words[missing] = np.nan
-    different = len(set(words[~missing]))
+    words = as_words(values)
+    different = int(values.nunique())
     if different > _MANY_WORDS and different > 0.5 * n:
         notes.append(
             f"`{column}` has {different} different words in {n} rows. If it is a name or a text, "
             "leave it out with `--drop`; as a category it says little."
         )
     return words
+
+
+def as_words(values: Any) -> NDArray[Any]:
+    """The values of a column as strings; missing ones as NaN.
+
+    Parameters
+    ----------
+    values : Series
+
+    Returns
+    -------
+    ndarray of object
+    """
+    words = np.asarray(values.astype(object)).copy()
+    missing = np.asarray(values.isna())
+    words[~missing] = [str(value) for value in words[~missing]]
+    words[missing] = np.nan
+    return words
+
+
+def demo_problem() -> Problem:
+    """Digits 5 and 8 of scikit-learn at 4 x 4 pixels; privileged: the same digits at 8 x 8.
+
+    Returns
+    -------
+    Problem
+    """
+    digits = load_digits()
+    rows = np.isin(digits.target, (5, 8))
+    fine = digits.images[rows]
+    coarse = fine.reshape(-1, 4, 2, 4, 2).mean(axis=(2, 4))
+    return make_problem(
+        coarse.reshape(len(fine), -1),
+        digits.target[rows],
+        fine.reshape(len(fine), -1),
+        name="digits 5 and 8 at 4 x 4 pixels",
+    )
 
 
 # ---- Numbers from columns -----------------------------------------------------------------------

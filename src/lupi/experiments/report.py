@@ -76,7 +76,7 @@ def _inline(text: str) -> str:
     """Escaped text; `code` and **strong** are the only marks."""
     text = html.escape(text, quote=False)
     text = re.sub(r"`([^`]+)`", r"<code>\1</code>", text)
-    return re.sub(r"\*\*([^*]+)\*\*", r"<strong>\1</strong>", text)
+    return re.sub(r"\*\*(.+?)\*\*(?!\*)", r"<strong>\1</strong>", text)
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ def _shown(cell: Any) -> str:
 
 def _numeric(*cells: Any) -> str:
     """The class of cells that are all numbers or dashes."""
-    numbers = [re.fullmatch(r"[-−+±<>≥≤~ \d.,%eE–to]*", _shown(cell)) for cell in cells]
+    numbers = [re.fullmatch(r"[-−+±<>≥≤~/ \d.,%eE–to]*", _shown(cell)) for cell in cells]
     return ' class="number"' if all(numbers) else ""
 
 
@@ -427,6 +427,7 @@ nav a:hover{text-decoration:underline}
 .wide{overflow-x:auto;margin:.8rem 0}
 table{border-collapse:collapse;font-size:.93rem;min-width:min(100%,20rem)}
 caption{text-align:left;color:var(--faint);padding-bottom:.35rem}
+th code,td code{overflow-wrap:normal;white-space:nowrap}
 th,td{text-align:left;vertical-align:top;padding:.32rem .9rem .32rem 0;
 border-bottom:1px solid var(--grid)}
 thead th{color:var(--faint);font-weight:600;border-bottom:2px solid var(--grid)}
@@ -434,7 +435,7 @@ tbody th{font-weight:400}
 .number{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
 .strong th,.strong td{font-weight:650}
 figure{margin:1rem 0;break-inside:avoid}
-figure svg{display:block;width:100%;height:auto;max-width:46rem}
+figure svg{display:block;width:100%;height:auto;max-width:40rem}
 figure svg text{font-family:system-ui,-apple-system,"Segoe UI",Roboto,"Noto Sans",
 sans-serif!important}
 figcaption{color:var(--faint);font-size:.93rem;margin-top:.4rem}
@@ -448,9 +449,6 @@ h1{font-size:1.4rem}
 .answer{padding:.5rem .8rem;font-size:1rem}
 .answer p:first-child{font-size:1.1rem}
 th,td{padding-right:.7rem}
-/* Figures stay as large as they need to be read, and are pushed aside with a finger. */
-figure{overflow-x:auto}
-figure svg{width:33rem;max-width:none}
 }
 @media print{
 @page{margin:16mm}
@@ -501,7 +499,8 @@ def drawing(purpose: str = "A report") -> Iterator[Any]:
     settings: Any = {
         "svg.fonttype": "none",
         "font.family": "sans-serif",
-        "font.size": 10.5,
+        # At this size and width letters are read on a phone, where a figure is as wide as the page.
+        "font.size": 11,
         "text.color": ink,
         "axes.labelcolor": ink,
         "axes.titlecolor": ink,
@@ -523,7 +522,7 @@ def drawing(purpose: str = "A report") -> Iterator[Any]:
         "lines.markersize": 5.5,
         "figure.facecolor": "none",
         "savefig.facecolor": "none",
-        "figure.figsize": (7.2, 4.0),
+        "figure.figsize": (5.6, 4.0),
         "figure.constrained_layout.use": True,
     }
     # No window is ever opened, whatever the backend of the process: a figure is only saved.
@@ -601,7 +600,7 @@ def learning_curves(
         if percent:
             ax.yaxis.set_major_formatter(PercentFormatter(1.0, symbol=" %"))
         ax.set(xlabel=xlabel, ylabel=ylabel, title=title)
-        ax.legend()
+        figure.legend(loc="outside lower center", ncols=2)
         best = min(curves, key=lambda curve: curve.y[-1]) if curves else None
         alt = f"{ylabel} over {xlabel} of " + ", ".join(curve.label for curve in curves)
         if best is not None:
