@@ -156,6 +156,7 @@ class RowCache {
   const ExcessList* excess() const { return excess_list_.data(); }
   i64* last_used() { return last_used_.data(); }  // to be written by the user of a row
   i64 capacity() const { return capacity_; }
+  i64 at_hand() const { return i64(at_hand_.size()); }
   i64 computed() const { return computed_; }
   const Scale& scale() const { return scale_; }
   const Kernel& kernel() const { return kernel_; }

@@ -64,6 +64,12 @@ constexpr i64 steps_per_check = 2000;
 // Where the cache is full, it is restricted to the active variables if these are at most this share: the
 // move costs as much as forming a tenth of the rows.
 constexpr double worth_restricting = 0.85;
+// A start is fair below this violation; classes are two apart.
+constexpr double fair = 0.5;
+// Variables whose v is within this share of the violation of where it matters are active, too.
+constexpr double active_margin = 0.25;
+// Kernel values between two looks for an interrupt: 40 ms.
+constexpr i64 values_per_check = 100'000'000;
 // Rows formed at once when one is missing. More make the product faster and bring in more rows that
 // are never used: 12 % of them at 32, 28 % at 256 (n = 10,000, C = 1).
 constexpr i64 rows_per_batch = 32;
@@ -126,14 +132,17 @@ struct Descent {
   std::vector<R> delta{};
 
   void sweep();
-  void sets();
+  void sets(double target);
   bool pairs();
   void complete();
+  void restrict_to_active();
 
   bool done(double& m, double& M);
   void take_violators(double m, double M, i64 count, std::vector<char>& taken,
                       std::vector<i64>& set);
   void solve_set(const std::vector<i64>& set, double m, double M, double eps);
+  void apply(const std::vector<i64>& moved, const std::vector<R>& by);
+  bool mostly_bounded() const;
 };
 
 // The most violating variables, both those that may rise and those that may fall, worst first, added to
@@ -187,11 +196,32 @@ void Descent<S>::solve_set(const std::vector<i64>& set, double m, double M, doub
   }
 }
 
+// Brings v up to date where a has moved, by rows that are formed and summed at once.
+template <class S>
+void Descent<S>::apply(const std::vector<i64>& moved, const std::vector<R>& by) {
+  const i64 m = i64(moved.size()), part = std::max<i64>(64, values_per_check / box.n);
+  for (i64 first = 0; first < m; first += part) {
+    check();
+    rows.kernel().template subtract<R>(moved.data() + first, std::min(part, m - first), by.data() + first,
+                                       v, pool);
+  }
+  for (i64 k = 0; k < m; ++k) base[std::size_t(moved[std::size_t(k)])] += double(by[std::size_t(k)]);
+}
+
+// Whether more variables are at their bound than between.
+template <class S>
+bool Descent<S>::mostly_bounded() const {
+  i64 balance = 0;
+  for (i64 i = 0; i < box.n; ++i)
+    if (a[i] != 0) balance += a[i] > box.lo[i] && a[i] < box.hi[i] ? -1 : 1;
+  return balance > 0;
+}
+
 // Every variable that violates is visited, the worst first, in sets of a few hundred, and then once
 // more. A set is solved roughly; then one product with the rows of the variables that moved brings v
 // up to date. This takes the problem from zero to a fair start at the price of a matrix product; rows
 // of variables that do not move are never formed, and those of variables that end at a bound, most of
-// which stay there, are not stored.
+// which stay there, are not stored. Where most of them end there, `sets` is the better start.
 template <class S>
 void Descent<S>::sweep() {
   const i64 q_max = std::min(options.working_set, rows.capacity());
@@ -215,6 +245,10 @@ void Descent<S>::sweep() {
     // A third of the violation: solving a set further fits it to a v that the next set changes. At
     // n = 10,000 a tenth costs 10 % more steps in all.
     solve_set(set, m, M, 0.35 * result.violation);
+    if (mostly_bounded()) {
+      apply(changed, delta);
+      return sets(fair);
+    }
     stored.clear(), stored_delta.clear(), passing.clear(), passing_delta.clear();
     for (std::size_t k = 0; k < changed.size(); ++k) {
       const i64 i = changed[k];
@@ -226,11 +260,7 @@ void Descent<S>::sweep() {
       passing.swap(changed), passing_delta.swap(delta);
       stored.clear(), stored_delta.clear();
     }
-    if (!passing.empty())
-      rows.kernel().template subtract<R>(passing.data(), i64(passing.size()), passing_delta.data(), v,
-                                         pool);
-    for (std::size_t k = 0; k < passing.size(); ++k)
-      base[std::size_t(passing[k])] += double(passing_delta[k]);
+    apply(passing, passing_delta);
     rows.ensure(stored.data(), i64(stored.size()), pool);
     changed_rows.clear();
     for (i64 i : stored) changed_rows.push_back(rows.row(i));
@@ -246,17 +276,19 @@ void Descent<S>::sweep() {
   }
 }
 
-// Working sets to the end, for caches too small for `pairs`: half of a set are the worst violators, the
-// rest those of the last set that are still free. No row is kept: a product that is formed and summed
-// at once brings v up to date, so the memory is that of one set.
+// Working sets until the violation is at most `target`: half of a set are the worst violators, the rest
+// those of the last set that are still free. No row is kept, so the memory is that of one set. To the
+// end this is for caches too small for `pairs`; to a fair start, for problems where most variables end
+// at a bound: a row takes less time to be formed twice than to be written to fresh memory, and the few
+// that move later are short, of the active variables only.
 template <class S>
-void Descent<S>::sets() {
+void Descent<S>::sets(double target) {
   const i64 q_max = std::min(options.working_set, box.n);
   std::vector<i64> set, previous;
   std::vector<char> taken(std::size_t(box.n), 0);
   for (;;) {
     double m, M;
-    if (done(m, M)) return;
+    if (done(m, M) || result.violation <= target) break;
     set.clear();
     take_violators(m, M, previous.empty() ? q_max / 2 : q_max / 4, taken, set);
     for (int pass = 0; pass < 2; ++pass)  // the free ones first
@@ -268,14 +300,18 @@ void Descent<S>::sets() {
         }
     for (i64 i : set) taken[std::size_t(i)] = 0;
     std::sort(set.begin(), set.end());
-    solve_set(set, m, M, 0.1 * result.violation);
-    if (changed.empty()) return;  // steps too small for R: the caller looks at it in double
-    rows.kernel().template subtract<R>(changed.data(), i64(changed.size()), delta.data(), v, pool);
+    // A tenth costs half as many rows again at C = 100 and a sixth more at C = 1 (n = 10,000 and 20,000);
+    // a half, as many sets again.
+    solve_set(set, m, M, 0.3 * result.violation);
+    if (changed.empty()) break;  // steps too small for R: the caller looks at it in double
+    apply(changed, delta);
     previous.swap(set);
   }
+  std::copy_n(a, box.n, start.begin());
+  std::copy_n(v, box.n, start_v.begin());
 }
 
-// Brings v up to date for all variables, after `pairs` on some of them.
+// Brings v up to date for all variables without stored rows.
 template <class S>
 void Descent<S>::complete() {
   changed.clear();
@@ -286,7 +322,8 @@ void Descent<S>::complete() {
       delta.push_back(R(a[i] - start[std::size_t(i)]));
     }
   std::copy(start_v.begin(), start_v.end(), v);
-  rows.kernel().template subtract<R>(changed.data(), i64(changed.size()), delta.data(), v, pool);
+  apply(changed, delta);
+  std::copy_n(a, box.n, base.begin());
   result.partial = false;
 }
 
@@ -465,6 +502,22 @@ bool Descent<S>::pairs() {
   return enough;
 }
 
+// Puts aside the variables that are at a bound and will stay there if v changes little from here.
+template <class S>
+void Descent<S>::restrict_to_active() {
+  i64 up, low;
+  const double margin = active_margin * largest_violation(box, a, v, &up, &low);
+  Active<S> active;
+  active.load(rows, box, a, v);
+  const std::vector<i64> keep =
+      active.within(v[up] - active.shift + margin, v[low] - active.shift - margin);
+  // Rows that are at hand would have to be moved.
+  if (double(keep.size()) > worth_restricting * double(box.n) || i64(keep.size()) < 2 * rows.at_hand())
+    return;
+  rows.restrict_to(keep, pool);
+  result.partial = true;
+}
+
 template <class S>
 DescentResult wsvm_descend(RowCache<S>& rows, const Box& box, double* a, double* v,
                            const DescentOptions& options, Pool& pool, const Check& check,
@@ -472,9 +525,9 @@ DescentResult wsvm_descend(RowCache<S>& rows, const Box& box, double* a, double*
   Descent<S> descent{rows,   box,  a,      v, options, pool, check, report,
                      {}, {a, a + box.n}, {v, v + box.n}, {a, a + box.n},
                      InnerProblem<Real<S>>(std::min(options.working_set, box.n))};
-  const bool roomy = rows.capacity() >= std::min(box.n, 2 * options.working_set);
+  const bool roomy = rows.capacity() >= std::min(box.n, options.working_set);
   if (!roomy) {
-    descent.sets();
+    descent.sets(options.tol);
     return descent.result;
   }
   if (options.sweep) descent.sweep();
@@ -490,9 +543,19 @@ DescentResult wsvm_descend(RowCache<S>& rows, const Box& box, double* a, double*
     if (violation > largest_violation(inside, active.a.data(), inside_v.data())) rows.reset();
     else descent.result.partial = true;
   }
-  if (violation > options.tol && descent.result.steps < options.max_steps && !descent.pairs()) {
-    if (descent.result.partial) descent.complete();
-    descent.sets();
+  if (!rows.restricted() && violation <= fair && violation > options.tol) descent.restrict_to_active();
+  for (double previous = 2 * violation;
+       violation > options.tol && violation <= 0.5 * previous && descent.result.steps < options.max_steps;) {
+    previous = violation;
+    if (!descent.pairs()) {
+      if (descent.result.partial) descent.complete();
+      descent.sets(options.tol);
+      break;
+    }
+    if (descent.result.partial || !(violation > options.tol)) break;
+    // Stored rows have no more digits: v anew from rows that are summed as they are formed.
+    descent.complete();
+    violation = largest_violation(box, a, v);
   }
   return descent.result;
 }

@@ -19,7 +19,7 @@ namespace lupi {
 struct DescentOptions {
   double tol = 1e-3;
   i64 max_steps = 0;        // two-variable steps
-  i64 working_set = 512;    // variables of one set of the sweep
+  i64 working_set = 1024;   // variables of one set
   bool sweep = true;        // begin with a sweep: from a cold start
 };
 
@@ -37,9 +37,9 @@ struct Progress {
 using Report = std::function<void(const Progress&)>;
 
 // From feasible a and v = y - K a to violation <= tol, or max_steps; both are updated in place. Rows
-// come from `rows` stored as S, so afterwards v carries errors of that size. Where the cache is full,
-// variables that are at a bound and far from leaving it are put aside, which makes rows shorter; the
-// violation is then that of the others, and the caller, who knows v anew, looks at all of them.
+// come from `rows` stored as S, so afterwards v carries errors of that size. Near the end, or where the
+// cache is full, variables that are at a bound and far from leaving it are put aside, which makes rows
+// shorter; the violation is then that of the others, and the caller, who knows v anew, looks at all.
 template <class S>
 DescentResult wsvm_descend(RowCache<S>& rows, const Box& box, double* a, double* v,
                            const DescentOptions& options, Pool& pool, const Check& check,

@@ -152,7 +152,8 @@ def _large(
     indefinite = False
     cache = None
     before, expansion = a.copy(), y - v  # expansion = K before, in float64 throughout
-    target, previous = tol, np.inf
+    # v errs a little in the descent, and reaching a little further is cheap.
+    target, previous = 0.95 * tol, np.inf
     while True:
         rounds += 1
         if cache is None:
@@ -196,8 +197,6 @@ def _large(
             previous = certificate.violation
         before = a.copy()
         v[:] = certificate.residual
-        # From the second round on v is nearly exact, and reaching a little further is cheap.
-        target = 0.95 * tol
     stats: dict[str, float] = {"polish": polish_steps, "rows": rows, "rounds": rounds}
     return steps, indefinite, stats, certificate
 
