@@ -4,7 +4,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from . import _compare, _fetch, _predict
+from . import _compare, _fetch, _predict, _reproduce
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -12,7 +12,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="lupi", description="Learning using privileged information and instance weights."
     )
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for command in (_compare, _predict, _fetch):
+    for command in (_compare, _predict, _reproduce, _fetch):
         command.add(commands)
     return parser
 

@@ -95,7 +95,7 @@ def _run(args: argparse.Namespace) -> int:
     if args.jobs is not None and args.jobs < 1:
         raise ValueError(f"--jobs must be at least 1; got {args.jobs}.")
     out = Path(args.out)
-    _check_folder(out)
+    check_folder(out)
     _check_model(args.model)
     args.resume = f"what is done is kept in {out}: the same command goes on from there."
     found = compare_problem(
@@ -118,8 +118,14 @@ def _run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _check_folder(out: Path) -> None:
-    """Only an own folder is written to."""
+def check_folder(out: Path) -> None:
+    """Only an own folder is written to.
+
+    Parameters
+    ----------
+    out : Path
+        Of ``--out``.
+    """
     if out.exists() and not out.is_dir():
         raise ValueError(f"--out {out} is a file; name a folder.")
     known = (out / "journal.jsonl").is_file()

@@ -27,9 +27,11 @@ from ._methods import (
 )
 from ._models import load_model, predict_table, require_skops, save_model
 from ._parts import DataSet, Drawing, FixedValidation, Parts, Split, generator, stratified
+from ._reproduce import FIGURES, Reproduction, reproduce
 from ._table import Problem, demo_problem, make_problem, problem_of, read_table
 
 __all__ = [
+    "FIGURES",
     "SVM",
     "AnnotatorWeights",
     "Answer",
@@ -50,6 +52,7 @@ __all__ = [
     "ProbabilityWeights",
     "Problem",
     "Replay",
+    "Reproduction",
     "SVMBoth",
     "SVMPlus",
     "SVMValidation",
@@ -67,6 +70,7 @@ __all__ = [
     "predict_table",
     "problem_of",
     "read_table",
+    "reproduce",
     "require_skops",
     "run",
     "save_model",

@@ -535,32 +535,34 @@ class LearnedUnion:
 # ---- Baselines that see the validation rows too -------------------------------------------------
 
 
+def _by_folds(X: Any, y: NDArray[Any]) -> Tuned:
+    """The SVM on these rows, tuned by folds of them; coarse to fine where they are many."""
+    parts = Parts(X, y, None, np.zeros(0))
+    if len(y) < _FEW_ROWS // 2:
+        return tuned(WeightedSVC(), {"gamma": _widths(X, WIDTHS), "C": C_VALUES}, parts)
+    grid = {"gamma": _widths(X, WIDTHS[::2]), "C": C_VALUES[::2]}
+    return tuned(WeightedSVC(), grid, parts, refine=1, folds=3)
+
+
 def _validation_only(parts: Parts) -> Tuned:
-    """The SVM on the validation rows, tuned by folds of them."""
-
-    def compute() -> Tuned:
-        alone = Parts(parts.X_val, parts.y_val, None, np.zeros(0))
-        grid = {"gamma": _widths(parts.X_val, WIDTHS[::2]), "C": C_VALUES[::2]}
-        return tuned(WeightedSVC(), grid, alone, folds=5 if len(parts.y_val) < _FEW_ROWS else 3)
-
-    found: Tuned = _remembered(("validation only", parts.X_val, parts.y_val), compute)
+    """The SVM on the validation rows."""
+    key = ("validation only", parts.X_val, parts.y_val)
+    found: Tuned = _remembered(key, lambda: _by_folds(parts.X_val, parts.y_val))
     return found
 
 
 def _both(parts: Parts, shared: Shared) -> Tuned:
-    """The SVM on training and validation rows, with what folds of the validation rows chose.
+    """The SVM on training and validation rows.
 
-    Where these are few, the folds are of all rows.
+    Where the validation rows are many, their folds alone choose, once for all cells.
     """
 
     def compute() -> Tuned:
         X, y = stack(parts.X, parts.X_val), np.r_[parts.y, parts.y_val]
-        if len(parts.y_val) >= _FEW_ROWS:
-            chosen = _validation_only(parts)
-            model = clone(chosen.model).fit(X, y)
-            return Tuned(model, chosen.params, chosen.score)
-        grid = {"gamma": _widths(X, WIDTHS), "C": C_VALUES}
-        return tuned(WeightedSVC(), grid, Parts(X, y, None, np.zeros(0)))
+        if len(parts.y_val) < 2 * _FEW_ROWS:
+            return _by_folds(X, y)
+        chosen = _validation_only(parts)
+        return Tuned(clone(chosen.model).fit(X, y), chosen.params, chosen.score)
 
     found: Tuned = shared.get("svm_both", compute)
     return found
