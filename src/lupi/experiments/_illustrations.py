@@ -154,17 +154,15 @@ def _blobs(plt: Any) -> Any:
     figure, ax = plt.subplots(figsize=(7.2, 4.4))
     near = ~far
     _points(ax, X[near, 0], X[near, 1], y[near], np.full(near.sum(), 16.0))
-    pad = 1.0
-    x = np.array([X[near, 0].min() - pad, X[near, 0].max() + pad])
-    z = np.array([X[near, 1].min() - pad, X[near, 1].max() + pad])
-    first, second = np.meshgrid(np.linspace(*x, 200), np.linspace(*z, 200))
+    low, high = X[near].min(axis=0) - 1.0, X[near].max(axis=0) + 1.0
+    first, second = np.meshgrid(*np.linspace(low, high, 200).T)
     mesh = np.c_[first.ravel(), second.ravel()]
     for model, name, dashed in ((plain, "SVM", True), (weighted, "WSVM, outliers at 0", False)):
         values = model.decision_function(mesh).reshape(first.shape)
         style = "--" if dashed else "-"
         ax.contour(first, second, values, [0.0], colors=series(0)["color"], linestyles=style)
         ax.plot([], [], color=series(0)["color"], linestyle=style, label=name)
-    ax.set(xlim=x, ylim=z, title=f"{int(far.sum())} outliers lie outside, far to both sides")
+    ax.set(title=f"{int(far.sum())} outliers lie outside, far to both sides")
     ax.legend(loc="upper right")
     errors = [float(np.mean(m.predict(X_test) != y_test)) for m in (plain, weighted)]
     return figure, [
