@@ -180,9 +180,14 @@ void Descent<S>::solve_set(const std::vector<i64>& set, double m, double M, doub
   rows.kernel().template square_block<R>(set.data(), q, inner.K.data(), ld, pool);
   // v is loaded relative to the middle of the violation: R then resolves what matters.
   inner.load(set.data(), q, box, a, v, 0.5 * (m + M));
-  const i64 budget = std::max<i64>(1, std::min(100 * q, options.max_steps - result.steps));
-  double left;
-  result.steps += loops<R>().smo(inner.arrays, std::max(0.3 * options.tol, eps), budget, &left);
+  eps = std::max(0.3 * options.tol, eps);
+  const i64 limit = std::min(result.steps + 100 * q, options.max_steps);
+  for (i64 allowed = 1, made = allowed; made == allowed && result.steps < limit; result.steps += made) {
+    check();
+    double left;
+    allowed = std::min(10 * steps_per_check, limit - result.steps);
+    made = loops<R>().smo(inner.arrays, eps, allowed, &left);
+  }
   changed.clear();
   delta.clear();
   for (i64 k = 0; k < q; ++k) {
