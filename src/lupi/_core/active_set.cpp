@@ -5,39 +5,9 @@
 #include <limits>
 #include <numeric>
 
+#include "dense.hpp"
+
 namespace lupi {
-
-Lapack& lapack() {
-  static Lapack table;
-  return table;
-}
-
-bool cholesky(double* A, i64 n, const Check& check) {
-  // Right-looking; 512 columns at a time keep the pause between two checks below 50 ms up to
-  // n = 20,000 and cost nothing against one call for the whole matrix.
-  constexpr i64 block = 512;
-  char lower = 'L', right = 'R', trans = 'T', plain = 'N';
-  double one = 1, minus = -1;
-  int ld = int(n);
-  for (i64 k = 0; k < n; k += block) {
-    int nb = int(std::min(block, n - k)), info = 0;
-    double* Akk = A + k * n + k;
-    lapack().dpotrf(&lower, &nb, Akk, &ld, &info);
-    if (info != 0) return false;
-    int rest = int(n - k - nb);
-    if (rest == 0) break;
-    double* Aik = Akk + nb;  // column-major: the rows below the diagonal block
-    lapack().dtrsm(&right, &lower, &trans, &plain, &rest, &nb, &one, Akk, &ld, Aik, &ld);
-    for (i64 j = k + nb; j < n; j += block) {
-      check();
-      int cols = int(std::min(block, n - j)), rows = int(n - j);
-      double* Ljk = A + k * n + j;
-      lapack().dgemm(&plain, &trans, &rows, &cols, &nb, &minus, Ljk, &ld, Ljk, &ld, &one,
-                     A + j * n + j, &ld);
-    }
-  }
-  return true;
-}
 
 double largest_violation(const Box& box, const double* a, const double* v, i64* up, i64* low) {
   double m = -std::numeric_limits<double>::infinity(), M = -m;
@@ -74,49 +44,29 @@ namespace {
 // of P: along e_j - H_PP^{-1} H_Pj, j in D, the objective is linear.
 class FreeSystem {
  public:
-  // K (m, m): the kernel among F, overwritten.
+  // K (m, m): the kernel among F.
   // False: a pivot so negative that the kernel is not positive semidefinite.
-  bool factor(std::vector<double>& K, i64 m, const Check& check) {
-    size_ = m - 1;
+  bool factor(const std::vector<double>& K, i64 m, Pool& pool, const Check& check) {
+    size_ = rank_ = m - 1;
     order_.resize(std::size_t(size_));
     std::iota(order_.begin(), order_.end(), 0);
-    rank_ = size_;
+    singular_ = false;
     if (size_ == 0) return true;
-    const std::size_t sm = std::size_t(m), ss = std::size_t(size_);
-    H_.resize(ss * ss);
-    diagonal_.resize(ss);
-    double largest = 0, magnitude = 0;
-    for (std::size_t i = 0; i < ss; ++i)
-      for (std::size_t j = 0; j < ss; ++j)
-        H_[i * ss + j] = (K[(i + 1) * sm + j + 1] - K[(i + 1) * sm]) - (K[j + 1] - K[0]);
-    for (std::size_t i = 0; i < ss; ++i) {
-      diagonal_[i] = H_[i * ss + i];
-      largest = std::max(largest, diagonal_[i]);
-      magnitude = std::max(magnitude, std::abs(K[(i + 1) * sm + i + 1]));
+    double* H = regular_.prepare(size_);
+    double largest = 0, magnitude = std::abs(K[0]);
+    for (i64 i = 0; i < size_; ++i) {
+      row_of_H(K, i, H + i * size_);
+      largest = std::max(largest, H[i * size_ + i]);
+      magnitude = std::max(magnitude, std::abs(K[std::size_t((i + 1) * m + i + 1)]));
     }
-    magnitude = std::max(magnitude, std::abs(K[0]));
     // Rounding of the differences and of the elimination.
-    tol_ = 2.3e-16 * (double(m) * largest + 8 * magnitude);
-    copy_ = H_;
-    bool regular = cholesky(H_.data(), size_, check);
-    for (std::size_t i = 0; regular && i < ss; ++i) regular = H_[i * ss + i] * H_[i * ss + i] > 100 * tol_;
+    const double tol = 2.3e-16 * (double(m) * largest + 8 * magnitude);
+    bool regular = regular_.factor(pool, check);
+    for (i64 i = 0; regular && i < size_; ++i)
+      regular = regular_.pivot(i) * regular_.pivot(i) > 100 * tol;
     if (regular) return true;
-    H_.swap(copy_);
-    char lower = 'L';
-    int n = int(size_), rank = 0, info = 0;
-    double tol = tol_;
-    std::vector<int> pivots(ss);
-    std::vector<double> work(2 * ss);
-    lapack().dpstrf(&lower, &n, H_.data(), &n, pivots.data(), &rank, &tol, work.data(), &info);
-    if (info < 0) return false;
-    rank_ = rank;
-    for (std::size_t i = 0; i < ss; ++i) order_[i] = pivots[i] - 1;
-    for (std::size_t i = std::size_t(rank_); i < ss; ++i) {
-      double left = diagonal_[std::size_t(order_[i])];
-      for (std::size_t k = 0; k < std::size_t(rank_); ++k) left -= H_[k * ss + i] * H_[k * ss + i];
-      if (left < -1e6 * tol_ && left < -1e-7 * largest) return false;
-    }
-    return true;
+    singular_ = true;
+    return factor_pivoted(K, tol, largest, check);
   }
 
   i64 dependent() const { return size_ - rank_; }
@@ -128,29 +78,76 @@ class FreeSystem {
   void newton(const std::vector<double>& v, std::vector<double>& d) {
     x_.resize(std::size_t(rank_));
     for (i64 k = 0; k < rank_; ++k) x_[std::size_t(k)] = v[std::size_t(at(k))] - v[0];
-    triangular('N');
+    if (singular_) {
+      for (i64 k = 0; k < rank_; ++k) {  // U'
+        double& x = x_[std::size_t(k)];
+        for (i64 q = 0; q < k; ++q) x -= U(q, order_[std::size_t(k)]) * x_[std::size_t(q)];
+        x /= U(k, order_[std::size_t(k)]);
+      }
+      solve_upper();
+    } else if (rank_ > 0) {
+      regular_.solve({x_.data()});
+    }
     spread(d);
   }
   // d (m): the flat direction of the dependent variable k >= rank, with d = 1 there.
   void flat(i64 k, std::vector<double>& d) {
     x_.resize(std::size_t(rank_));
-    for (i64 r = 0; r < rank_; ++r) x_[std::size_t(r)] = -H_[std::size_t(r * size_ + k)];
-    triangular('T');  // L x = -H_Pj is solved by the row of the factor itself
+    // U' x = -H_Pj is solved by the column of the factor itself.
+    for (i64 q = 0; q < rank_; ++q) x_[std::size_t(q)] = -U(q, order_[std::size_t(k)]);
+    solve_upper();
     spread(d);
     d[std::size_t(at(k))] = 1;
     d[0] -= 1;
   }
 
  private:
-  // x <- (L L')^{-1} x, or with 'T' only the second half, L'^{-1} x.
-  void triangular(char from) {
-    if (rank_ == 0) return;
-    char left = 'L', lower = 'L', plain = 'N', trans = 'T';
-    int n = int(rank_), ld = int(size_), one = 1;
-    double unit = 1;
-    if (from == 'N')
-      lapack().dtrsm(&left, &lower, &plain, &plain, &n, &one, &unit, H_.data(), &ld, x_.data(), &n);
-    lapack().dtrsm(&left, &lower, &trans, &plain, &n, &one, &unit, H_.data(), &ld, x_.data(), &n);
+  void row_of_H(const std::vector<double>& K, i64 i, double* out) const {
+    const double *first = K.data(), *row = first + (i + 1) * (size_ + 1);
+    for (i64 j = 0; j < size_; ++j) out[j] = (row[j + 1] - row[0]) - (first[j + 1] - first[0]);
+  }
+
+  // H = U'U with the columns of U in their own order, a row at a time: the pivot is the largest of what is
+  // left of the diagonal, and what is below `tol` depends on the pivots before it.
+  bool factor_pivoted(const std::vector<double>& K, double tol, double largest, const Check& check) {
+    left_.resize(std::size_t(size_));
+    column_.resize(std::size_t(size_));
+    U_.clear();
+    for (i64 i = 0; i < size_; ++i) {
+      const double *first = K.data(), *row = first + (i + 1) * (size_ + 1);
+      left_[std::size_t(i)] = (row[i + 1] - row[0]) - (first[i + 1] - first[0]);
+    }
+    for (rank_ = 0; rank_ < size_; ++rank_) {
+      check();
+      const auto best = std::max_element(
+          order_.begin() + rank_, order_.end(),
+          [&](i64 p, i64 q) { return left_[std::size_t(p)] < left_[std::size_t(q)]; });
+      if (!(left_[std::size_t(*best)] > tol)) break;
+      std::iter_swap(order_.begin() + rank_, best);
+      const i64 p = order_[std::size_t(rank_)];
+      for (i64 q = 0; q < rank_; ++q) column_[std::size_t(q)] = U(q, p);
+      U_.resize(std::size_t((rank_ + 1) * size_));
+      double* row = U_.data() + rank_ * size_;
+      row_of_H(K, p, row);
+      dense_loops().minus_rows(U_.data(), size_, column_.data(), rank_, row, size_);
+      const double root = std::sqrt(left_[std::size_t(p)]);
+      for (i64 j = 0; j < size_; ++j) row[j] /= root;
+      row[p] = root;
+      for (auto j = order_.begin() + rank_ + 1; j != order_.end(); ++j)
+        left_[std::size_t(*j)] -= row[*j] * row[*j];
+    }
+    for (auto j = order_.begin() + rank_; j != order_.end(); ++j)
+      if (left_[std::size_t(*j)] < -1e6 * tol && left_[std::size_t(*j)] < -1e-7 * largest) return false;
+    return true;
+  }
+  double U(i64 q, i64 column) const { return U_[std::size_t(q * size_ + column)]; }
+  // x <- U_PP^{-1} x
+  void solve_upper() {
+    for (i64 k = rank_ - 1; k >= 0; --k) {
+      double& x = x_[std::size_t(k)];
+      for (i64 q = k + 1; q < rank_; ++q) x -= U(k, order_[std::size_t(q)]) * x_[std::size_t(q)];
+      x /= U(k, order_[std::size_t(k)]);
+    }
   }
   void spread(std::vector<double>& d) {
     d.assign(std::size_t(size_ + 1), 0.0);
@@ -161,8 +158,9 @@ class FreeSystem {
   }
 
   i64 size_ = 0, rank_ = 0;
-  double tol_ = 0;
-  std::vector<double> H_, copy_, diagonal_, x_;
+  bool singular_ = false;
+  SymmetricFactor regular_;
+  std::vector<double> U_, left_, column_, x_;  // U_ (rank, size)
   std::vector<i64> order_;
 };
 
@@ -259,7 +257,7 @@ PolishResult wsvm_polish(const Kernel& kernel, const double* gram, const Box& bo
       } else {
         kernel.square_block(F.data(), m, block.data(), m, pool);
       }
-      if (!system.factor(block, m, check)) {
+      if (!system.factor(block, m, pool, check)) {
         result.indefinite = true;
         break;
       }

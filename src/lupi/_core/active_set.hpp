@@ -1,22 +1,8 @@
-// Dense symmetric solves, and the active-set finish of the weighted SVM.
+// The active-set finish of the weighted SVM.
 #pragma once
 #include "kernel.hpp"
 
 namespace lupi {
-
-// LAPACK and BLAS, Fortran calling sequence, handed over once by the bindings (scipy's copies).
-struct Lapack {
-  void (*dpotrf)(char*, int*, double*, int*, int*) = nullptr;
-  void (*dpstrf)(char*, int*, double*, int*, int*, int*, double*, double*, int*) = nullptr;
-  void (*dtrsm)(char*, char*, char*, char*, int*, int*, double*, double*, int*, double*, int*) = nullptr;
-  void (*dgemm)(char*, char*, int*, int*, int*, double*, double*, int*, double*, int*, double*,
-                double*, int*) = nullptr;
-};
-Lapack& lapack();
-
-// A <- its Cholesky factor (lower triangle in LAPACK's sense), in blocks with `check` between them.
-// False where A is not positive definite to working precision.
-bool cholesky(double* A, i64 n, const Check& check);
 
 // State shared with wsvm.hpp: the problem min 1/2 a'Ka - y'a, lo <= a <= hi, sum(a) = 0.
 struct Box {

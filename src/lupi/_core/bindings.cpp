@@ -154,25 +154,12 @@ void check_indices(const InI64& idx, i64 n) {
     if (idx.data()[r] < 0 || idx.data()[r] >= n) throw nb::value_error("index out of range");
 }
 
-template <class F>
-void load_pointer(F*& target, nb::handle capsule) {
-  target = reinterpret_cast<F*>(PyCapsule_GetPointer(capsule.ptr(), PyCapsule_GetName(capsule.ptr())));
-  if (!target) throw nb::python_error();
-}
-
 }  // namespace
 
 NB_MODULE(_core_ext, m) {
   // Kernels that a cache holds until the interpreter ends are not leaks, and users need no report of them.
   nb::set_leak_warnings(false);
   m.def("isa", [] { return std::string(isa_name()); });
-
-  m.def("set_lapack", [](nb::dict functions) {
-    load_pointer(lapack().dpotrf, functions["dpotrf"]);
-    load_pointer(lapack().dpstrf, functions["dpstrf"]);
-    load_pointer(lapack().dtrsm, functions["dtrsm"]);
-    load_pointer(lapack().dgemm, functions["dgemm"]);
-  });
 
   m.def("is_positive_definite",
         [](Gram A, int threads) {
