@@ -21,8 +21,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from lupi import SVMPlusClassifier, WeightedSVC
-from lupi.certificates import wsvm_certificate, wsvm_path_offsets
-from lupi.kernels import KernelSpec, cross_kernels, given_matrix
+from lupi.certificates import wsvm_certificate, wsvm_offsets
+from lupi.kernels import KernelSpec, expand_all, given_matrix, gram_matrices
 from lupi.model_selection import KernelGridSearchCV, KernelRandomizedSearchCV
 from lupi.model_selection import _engine as engine
 from lupi.problems import SVMPlusProblem, WSVMProblem
@@ -322,7 +322,7 @@ def test_interrupt_keeps_what_is_done(monkeypatch):
             raise KeyboardInterrupt
         yield from evaluate(task)
 
-    monkeypatch.setattr("lupi.model_selection._search.evaluate", interrupted)
+    monkeypatch.setattr(engine, "evaluate", interrupted)
     search = KernelGridSearchCV(WeightedSVC(), GRID, cv=3)
     with pytest.raises(KeyboardInterrupt):
         search.fit(X, y)
@@ -387,12 +387,31 @@ def test_scores_that_fail_get_the_error_score():
 # ---- the parts ----------------------------------------------------------------------------------
 
 
-def test_cross_kernels_are_the_kernels():
-    X, Z = np.random.default_rng(0).normal(size=(2, 37, 5))
-    specs = [KernelSpec("rbf", 0.1), KernelSpec("linear"), KernelSpec("poly", 0.5, 2, 1.0)]
-    for A, B in ((X, Z), (sp.csr_matrix(X), sp.csr_matrix(Z))):
-        for spec, K in zip(specs, cross_kernels(specs, A, B), strict=True):
-            np.testing.assert_allclose(K, spec.cross(A, B), rtol=1e-13, atol=1e-13)
+SPECS = [KernelSpec("rbf", 0.1), KernelSpec("linear"), KernelSpec("poly", 0.5, 2, 1.0)]
+
+
+@pytest.mark.parametrize("n", [1, 37, 300])
+def test_kernels_that_share_their_products(n):
+    """Matrices and expansions against one kernel at a time; over several blocks of the basis."""
+    rng = np.random.default_rng(0)
+    X, Z = rng.normal(size=(n, 5)), rng.normal(size=(41, 5))
+    coefs = [rng.normal(size=(m, n)) for m in (1, 8, 19)]
+    for A, B in ((X, Z), (sp.csr_matrix(X), sp.csr_matrix(Z)), (X.astype("f"), Z.astype("f"))):
+        for spec, K in zip(SPECS, gram_matrices(SPECS, A), strict=True):
+            assert np.array_equal(K, K.T)
+            np.testing.assert_allclose(K, spec.cross(A, A), rtol=1e-13, atol=1e-13)
+        offsets = [rng.normal(size=len(coef)) for coef in coefs]
+        outs = [np.empty((len(coef), 41)) for coef in coefs]
+        expand_all(list(zip(SPECS, coefs, offsets, outs, strict=True)), A, B)
+        for spec, coef, offset, out in zip(SPECS, coefs, offsets, outs, strict=True):
+            K = spec.cross(A, B)
+            scale = np.abs(coef).sum(axis=1).max() * np.abs(K).max() + 1
+            np.testing.assert_allclose(out, coef @ K + offset[:, None], rtol=0, atol=1e-14 * scale)
+        positive = rng.integers(-1, 2, size=41).astype(np.int8)
+        hits = [np.empty(len(coef), dtype=np.int64) for coef in coefs]
+        expand_all(list(zip(SPECS, coefs, offsets, hits, strict=True)), A, B, positive)
+        for out, count in zip(outs, hits, strict=True):
+            assert np.array_equal(count, ((out > 0) == positive).sum(axis=1))
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -441,7 +460,8 @@ def test_offsets_of_paths_are_those_of_the_certificate():
     alpha = np.clip(rng.normal(size=(20, 30)), 0.0, c)
     alpha[0] = 0.0
     alpha[1] = c[1]
-    b, violation = wsvm_path_offsets(K, y, alpha, c)
+    labels = np.broadcast_to(y, alpha.shape)
+    b, violation = wsvm_offsets(y - (y * alpha) @ K, labels, alpha, c)
     for k in range(20):
         certificate = wsvm_certificate(WSVMProblem(given_matrix(K), y, c[k]), alpha[k])
         assert b[k] == pytest.approx(certificate.b, abs=1e-12)

@@ -185,34 +185,34 @@ def wsvm_certificate(
     )
 
 
-def wsvm_path_offsets(gram: Vector, y: Vector, alpha: Vector, c: Vector) -> tuple[Vector, Vector]:
-    """Offsets and violations of m weighted SVMs on the same rows, as in :class:`WSVMCertificate`.
+def wsvm_offsets(residual: Vector, y: Vector, alpha: Vector, c: Vector) -> tuple[Vector, Vector]:
+    """Offsets and violations of m weighted SVMs, as in :class:`WSVMCertificate`.
 
     Parameters
     ----------
-    gram : ndarray of shape (n, n)
-    y : ndarray of shape (n,)
-    alpha, c : ndarray of shape (m, n)
-        Dual points and weights, one problem in each row.
+    residual : ndarray of shape (m, n)
+        y - K (y alpha), in float64.
+    y, alpha, c : ndarray of shape (m, n)
+        Labels, dual points and weights, one problem in each row.
 
     Returns
     -------
     b, violation : ndarray of shape (m,)
     """
-    residual = y - (y * alpha) @ gram
     positive, above, below = y > 0, alpha > 0, alpha < c
     rise, fall = np.where(positive, below, above), np.where(positive, above, below)
-    lower = residual.max(axis=1, where=rise, initial=-math.inf)
-    upper = residual.min(axis=1, where=fall, initial=math.inf)
+    lower = np.where(rise, residual, -math.inf).max(axis=1)
+    upper = np.where(fall, residual, math.inf).min(axis=1)
     # best_offset in every row.
     order = residual.argsort(axis=1, kind="stable")
-    slope = np.take_along_axis(c, order, 1).cumsum(axis=1) - c[:, positive].sum(axis=1)[:, None]
-    at = np.minimum((slope < 0).sum(axis=1), len(y) - 1)
+    slope = np.take_along_axis(c, order, 1).cumsum(axis=1)
+    at = (slope < np.where(positive, c, 0.0).sum(axis=1)[:, None]).sum(axis=1)
     row = np.arange(len(alpha))
-    b = np.minimum(np.maximum(residual[row, order[row, at]], upper), lower)
+    best = residual[row, order[row, np.minimum(at, y.shape[1] - 1)]]
+    b = np.minimum(np.maximum(best, upper), lower)
     for k in np.flatnonzero(lower <= upper):
         bounds = float(lower[k]), float(upper[k])
-        b[k], _ = choose_offset(*bounds, residual[k], y, c[k])
+        b[k], _ = choose_offset(*bounds, residual[k], y[k], c[k])
     return b, np.maximum(lower - upper, 0.0)
 
 

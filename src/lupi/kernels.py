@@ -18,9 +18,6 @@ KernelName = str | Callable[[Any, Any], Any]
 
 NAMES = ("linear", "poly", "rbf", "sigmoid", "precomputed")
 
-# Values of the kernel that are formed at once where a whole block is needed (32 MB).
-_BLOCK = 4_000_000
-
 
 def points(X: Any) -> Any:
     """The rows of a C-ordered float array or a CSR matrix, as the core sees them (no copy)."""
@@ -90,11 +87,8 @@ class KernelSpec:
         out = np.zeros((n_coef, n_query))
         if n == 0 or n_query == 0:
             return out
-        if n_coef > 4:  # many expansions on the same basis: a block of the kernel, then one product
-            step = max(1, _BLOCK // n)
-            for start in range(0, n_query, step):
-                part = slice(start, start + step)
-                out[:, part] = coef @ self.cross(basis, Z[part])
+        if n_coef > 4:
+            expand_all([(self, coef, np.zeros(n_coef), out)], basis, Z)
             return out
         core.cross_combine(
             points(basis),
@@ -110,25 +104,60 @@ class KernelSpec:
         return out
 
 
-def cross_kernels(
-    specs: Sequence[KernelSpec], X: Any, Z: Any, out: NDArray[np.float64] | None = None
-) -> NDArray[np.float64]:
-    """``spec.cross(X, Z)`` for several kernels at once, shape (n_specs, X.shape[0], Z.shape[0]).
+def gram_matrices(specs: Sequence[KernelSpec], X: Any) -> NDArray[np.float64]:
+    """Kernels among the rows of X, shape (n_specs, n, n), symmetric to the last bit.
 
-    The products between the rows, which all of them need, are formed once. `out`: memory for so
-    many values, to be used again.
+    The products between the rows, which all of them need, are formed once.
     """
-    shape = (len(specs), X.shape[0], Z.shape[0])
-    size = shape[0] * shape[1] * shape[2]
-    values = np.empty(shape) if out is None else out[:size].reshape(shape)
-    core.cross_kernels(
+    n = X.shape[0]
+    out = np.empty((len(specs), n, n))
+    core.gram_matrices(
         points(X),
-        points(Z),
         [(spec.name, spec.gamma, spec.degree, spec.coef0) for spec in specs],
-        values,
-        n_threads(size),
+        out,
+        n_threads(out.size),
     )
-    return values
+    return out
+
+
+def expand_all(
+    expansions: Sequence[tuple[KernelSpec, Array, Array, Array]],
+    basis: Any,
+    Z: Any,
+    positive: NDArray[np.int8] | None = None,
+) -> None:
+    """``coef @ k(basis, Z) + offset[:, None]`` for many rows of coefficients and several kernels.
+
+    One pass over the pairs of rows: no kernel matrix is stored, and products are shared.
+
+    Parameters
+    ----------
+    expansions : sequence of (spec, coef, offset, out)
+        With coef of shape (m, n), offset (m,), and out, which is written: values, (m, n_query), or,
+        if `positive` is given, the number of values that have the right sign, (m,) of int64.
+    basis, Z : ndarray or CSR matrix of shape (n, d), (n_query, d)
+    positive : ndarray of int8, shape (n_query,)
+        1 where values above 0 are right, 0 where the others are, -1 where none is.
+    """
+    core.cross_expand(
+        points(basis),
+        points(Z),
+        [
+            (
+                spec.name,
+                spec.gamma,
+                spec.degree,
+                spec.coef0,
+                np.ascontiguousarray(coef),
+                offset,
+                out if positive is None else None,
+                None if positive is None else out,
+            )
+            for spec, coef, offset, out in expansions
+        ],
+        positive,
+        n_threads(basis.shape[0] * Z.shape[0] * len(expansions)),
+    )
 
 
 class KernelMatrix:

@@ -96,11 +96,14 @@ def svmplus_solve(
     threads: int,
     report: Callable[[int, int, int, int, float, float, float], None] | None = ...,
 ) -> tuple[float, float, float, int, int, int, int, bool]: ...
-def cross_kernels(
+def gram_matrices(
+    points: Points, kernels: list[tuple[str, float, int, float]], out: Any, threads: int
+) -> None: ...
+def cross_expand(
     basis: Points,
     query: Points,
-    kernels: list[tuple[str, float, int, float]],
-    out: Any,
+    expansions: list[tuple[str, float, int, float, Any, Any, Any, Any]],
+    sign: Any,
     threads: int,
 ) -> None: ...
 def wsvm_paths(

@@ -237,8 +237,10 @@ PolishResult wsvm_polish(const Kernel& kernel, const double* gram, const Box& bo
   for (i64 i = 0; i < n; ++i) is_free[std::size_t(i)] = a[i] > box.lo[i] && a[i] < box.hi[i];
   i64 up, low;
   int refinements = 0;
+  bool exact = false;  // v has been computed from scratch since the last step
   for (; result.iterations < max_iterations; ++result.iterations) {
     check();
+    exact = false;
     F.clear();
     for (i64 i = 0; i < n; ++i)
       if (is_free[std::size_t(i)]) F.push_back(i);
@@ -295,6 +297,7 @@ PolishResult wsvm_polish(const Kernel& kernel, const double* gram, const Box& bo
     }
     // The objective is minimal over F. Is it over everything?
     refresh();
+    exact = true;
     const double floor = 1e-15 * magnitude_of_v(kernel, box, a);
     const double goal = std::max(tol, floor);
     result.violation = largest_violation(box, a, v, &up, &low);
@@ -329,7 +332,7 @@ PolishResult wsvm_polish(const Kernel& kernel, const double* gram, const Box& bo
     // because of rounding. A few more Newton steps refine them.
     if (entered.empty() && ++refinements > 3) break;
   }
-  refresh();
+  if (!exact) refresh();
   result.violation = largest_violation(box, a, v);
   return result;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <exception>
 #include <mutex>
 #include <thread>
@@ -40,6 +41,14 @@ void run_all(i64 items, Pool& pool, const Check& check, Body&& body) {
   if (error) std::rethrow_exception(error);
 }
 
+// Whether no row of solution k is at its cost.
+bool within(const WsvmPath& path, i64 k) {
+  const double* a = path.a + k * path.n;
+  for (i64 i = 0; i < path.n; ++i)
+    if (a[i] != 0 && std::abs(a[i]) >= path.C[k] * path.weight[i]) return false;
+  return true;
+}
+
 }  // namespace
 
 void wsvm_paths(const std::vector<WsvmPath>& paths, double tol, i64 max_steps, double polish_tol,
@@ -63,6 +72,11 @@ void wsvm_paths(const std::vector<WsvmPath>& paths, double tol, i64 max_steps, d
       }
       if (k == 0) {
         std::fill_n(a, n, 0.0);
+      } else if (within(path, k - 1)) {
+        // The cost of no row bounds the last solution: it is that of every larger C.
+        std::copy_n(a - n, n, a);
+        path.steps[k] = 0;
+        continue;
       } else {
         // The last solution grown by the ratio of the costs: rows at their cost stay there, and
         // sum(a) = 0 stays up to rounding. v = y - K a follows without a product.

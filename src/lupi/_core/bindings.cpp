@@ -259,23 +259,53 @@ NB_MODULE(_core_ext, m) {
         "threads"_a);
 
   // kernels: (kind, gamma, degree, coef0) each.
-  m.def("cross_kernels",
-        [](const PyPoints& basis, const PyPoints& query,
+  m.def("gram_matrices",
+        [](const PyPoints& points,
            const std::vector<std::tuple<std::string, double, int, double>>& kernels,
            Array<double, 3> out, int threads) {
           expect_length(i64(out.shape(0)), i64(kernels.size()), "out (kernels)");
-          expect_length(i64(out.shape(1)), basis.view.n, "out (rows)");
-          expect_length(i64(out.shape(2)), query.view.n, "out (columns)");
-          expect_length(query.view.d, basis.view.d, "query (features)");
+          expect_length(i64(out.shape(1)), points.view.n, "out (rows)");
+          expect_length(i64(out.shape(2)), points.view.n, "out (columns)");
           std::vector<KernelParams> params;
           for (const auto& [kind, gamma, degree, coef0] : kernels)
             params.push_back(make_params(kind, gamma, degree, coef0));
           released([&](const Check& check) {
             Pool pool(threads);
-            cross_kernels(basis.view, query.view, params, out.data(), pool, check);
+            gram_matrices(points.view, params, out.data(), pool, check);
           });
         },
-        "basis"_a, "query"_a, "kernels"_a, "out"_a.noconvert(), "threads"_a);
+        "points"_a, "kernels"_a, "out"_a.noconvert(), "threads"_a);
+
+  // expansions: (kind, gamma, degree, coef0, coef, offset, values or None, hits or None) each.
+  m.def("cross_expand",
+        [](const PyPoints& basis, const PyPoints& query,
+           const std::vector<std::tuple<std::string, double, int, double, Array<const double, 2>, InF64,
+                                        std::optional<Array<double, 2>>,
+                                        std::optional<Array<i64, 1>>>>& expansions,
+           std::optional<Array<const std::int8_t, 1>> sign, int threads) {
+          expect_length(query.view.d, basis.view.d, "query (features)");
+          if (sign) expect_length(i64(sign->shape(0)), query.view.n, "sign");
+          std::vector<Expansion> all;
+          for (const auto& [kind, gamma, degree, coef0, coef, offset, values, hits] : expansions) {
+            const i64 m = i64(coef.shape(0));
+            expect_length(i64(coef.shape(1)), basis.view.n, "coef");
+            expect_length(i64(offset.shape(0)), m, "offset");
+            if (values) {
+              expect_length(i64(values->shape(0)), m, "values (rows)");
+              expect_length(i64(values->shape(1)), query.view.n, "values (columns)");
+            } else {
+              if (!hits || !sign) throw nb::value_error("neither values nor hits");
+              expect_length(i64(hits->shape(0)), m, "hits");
+            }
+            all.push_back({make_params(kind, gamma, degree, coef0), coef.data(), offset.data(), m,
+                           values ? values->data() : nullptr, hits ? hits->data() : nullptr});
+          }
+          released([&](const Check& check) {
+            Pool pool(threads);
+            cross_expand(basis.view, query.view, all, sign ? sign->data() : nullptr, pool, check);
+          });
+        },
+        "basis"_a, "query"_a, "expansions"_a, "sign"_a.noconvert().none(), "threads"_a);
 
   nb::class_<PyRowCache>(m, "RowCache")
       .def_prop_ro("capacity",

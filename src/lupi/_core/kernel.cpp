@@ -261,6 +261,43 @@ void for_query_slices(const PointView& query, bool with_norms, Pool& pool, i64 p
   }
 }
 
+bool any_rbf(const std::vector<KernelParams>& params) {
+  return std::any_of(params.begin(), params.end(),
+                     [](const KernelParams& k) { return k.kind == KernelKind::rbf; });
+}
+
+// Blocks of several kernels between some left panels and one right panel, from the same products.
+class KernelTiles {
+ public:
+  KernelTiles(const LeftPanels<double>& left, const Points<double>& right, i64 most = 1)
+      : left_(left), right_(right), size_(tile_rows * loops<double>().width),
+        products_(std::size_t(most * size_)), values_(products_.size()) {}
+
+  // The products of left panels [q, q + panels) with right panel p.
+  void products(i64 q, i64 panels, i64 p) {
+    q_ = q, panels_ = panels, p_ = p;
+    for (i64 k = 0; k < panels; ++k)
+      right_.dots(left_.data.data() + (q + k) * left_.stride, p, products_.data() + k * size_);
+  }
+  // The kernel there, (panels * tile_rows, width); valid until the next call.
+  const double* kernel(const KernelParams& params) {
+    alignas(64) static const double no_norms[64] = {};
+    const double* nb = right_.norms() ? right_.norms() + p_ * loops<double>().width : no_norms;
+    std::copy_n(products_.data(), panels_ * size_, values_.data());
+    for (i64 k = 0; k < panels_; ++k)
+      loops<double>().finish(values_.data() + k * size_, left_.norms.data() + (q_ + k) * tile_rows, nb,
+                             params);
+    return values_.data();
+  }
+
+ private:
+  const LeftPanels<double>& left_;
+  const Points<double>& right_;
+  const i64 size_;
+  std::vector<double> products_, values_;
+  i64 q_ = 0, panels_ = 0, p_ = 0;
+};
+
 }  // namespace
 
 void cross_combine(const PointView& basis, const PointView& query, const KernelParams& params,
@@ -302,41 +339,114 @@ void cross_kernel(const PointView& basis, const PointView& query, const KernelPa
       });
 }
 
-void cross_kernels(const PointView& basis, const PointView& query,
-                   const std::vector<KernelParams>& params, double* out, Pool& pool,
-                   const Check& check) {
-  bool with_norms = false;
-  for (const KernelParams& k : params) with_norms = with_norms || k.kind == KernelKind::rbf;
+void gram_matrices(const PointView& view, const std::vector<KernelParams>& params, double* out,
+                   Pool& pool, const Check& check) {
+  const Points<double> points(view, any_rbf(params), &pool);
+  const auto idx = all_indices(view.n);
+  const LeftPanels<double> left(points, idx.data(), view.n);
+  const i64 n = view.n, width = loops<double>().width, kernels = i64(params.size());
+  const i64 step = panels_per_check(n, view.d + 30 * (kernels - 1), int(width), pool.threads());
+  for (i64 first = 0; first < points.panels(); first += step) {
+    check();
+    pool.run(std::min(step, points.panels() - first), [&](i64 begin, i64 end) {
+      KernelTiles tiles(left, points);
+      for (i64 p = first + begin; p < first + end; ++p)
+        for (i64 q = 0; q < left.count && q * tile_rows < (p + 1) * width; ++q) {
+          tiles.products(q, 1, p);
+          const i64 r0 = q * tile_rows, j0 = p * width;
+          const i64 rows = std::min<i64>(tile_rows, n - r0), count = std::min<i64>(width, n - j0);
+          for (i64 k = 0; k < kernels; ++k) {
+            const double* tile = tiles.kernel(params[std::size_t(k)]);
+            double* to = out + k * n * n;
+            for (i64 r = 0; r < count; ++r) {  // each pair once, to both of its places
+              const i64 j = j0 + r, above = std::min<i64>(rows, j - r0 + 1);
+              for (i64 i = 0; i < above; ++i) to[j * n + r0 + i] = tile[i * width + r];
+            }
+            for (i64 i = 0; i < rows; ++i) {
+              const i64 from = std::max<i64>(0, r0 + i - j0);
+              if (from < count)
+                std::copy_n(tile + i * width + from, count - from, to + (r0 + i) * n + j0 + from);
+            }
+          }
+        }
+    });
+  }
+}
+
+void cross_expand(const PointView& basis, const PointView& query,
+                  const std::vector<Expansion>& expansions, const std::int8_t* sign, Pool& pool,
+                  const Check& check) {
+  std::vector<KernelParams> params;
+  for (const Expansion& e : expansions) params.push_back(e.params);
+  const bool with_norms = any_rbf(params);
   const Points<double> points(basis, with_norms, &pool);
   const auto idx = all_indices(basis.n);
   const LeftPanels<double> left(points, idx.data(), basis.n);
   const Loops<double>& ops = loops<double>();
-  const i64 width = ops.width, kernels = i64(params.size());
-  const i64 step =
-      panels_per_check(basis.n, basis.d + 30 * (kernels - 1), int(width), pool.threads());
-  for_query_slices(
-      query, with_norms, pool, step, check, [&](const Points<double>& part, i64 first) {
-        pool.run(part.panels(), [&](i64 begin, i64 end) {
-          alignas(64) double products[tile_rows * 64];
-          alignas(64) double tile[tile_rows * 64];
-          alignas(64) static const double no_norms[64] = {};
-          for (i64 p = begin; p < end; ++p)
-            for (i64 q = 0; q < left.count; ++q) {
-              part.dots(left.data.data() + q * left.stride, p, products);
-              const double* nb = part.norms() ? part.norms() + p * width : no_norms;
-              const i64 j0 = first + p * width;
-              const i64 count = std::min<i64>(width, query.n - j0);
-              const i64 rows = std::min<i64>(tile_rows, basis.n - q * tile_rows);
-              for (i64 k = 0; k < kernels; ++k) {
-                std::copy_n(products, tile_rows * width, tile);
-                ops.finish(tile, left.norms.data() + q * tile_rows, nb, params[std::size_t(k)]);
-                double* to = out + k * basis.n * query.n;
-                for (i64 i = 0; i < rows; ++i)
-                  std::copy_n(tile + i * width, count, to + (q * tile_rows + i) * query.n + j0);
-              }
+  const i64 width = ops.width, padded = left.count * tile_rows, size = tile_rows * width;
+  // Coefficients in panels of `tile_rows` expansions: the product with a kernel panel is then that of
+  // two panels of points.
+  std::vector<std::vector<double>> coefs;
+  double work = 2.0 * double(basis.d);
+  for (const Expansion& e : expansions) {
+    const i64 groups = (e.n_coef + tile_rows - 1) / tile_rows;
+    coefs.emplace_back(std::size_t(groups * padded * tile_rows), 0.0);
+    for (i64 c = 0; c < e.n_coef; ++c)
+      for (i64 i = 0; i < basis.n; ++i)
+        coefs.back()[std::size_t((c / tile_rows * padded + i) * tile_rows + c % tile_rows)] =
+            e.coef[c * basis.n + i];
+    work += 60.0 + 2.0 * double(groups * tile_rows);
+  }
+  const i64 step = panels_per_check(basis.n, i64(0.5 * work), int(width), pool.threads());
+  std::mutex counting;
+  for (const Expansion& e : expansions)
+    if (!e.out) std::fill_n(e.hits, e.n_coef, i64(0));
+  // Left panels at once: two blocks of 128 points by a panel stay in the first cache.
+  constexpr i64 block = 16;
+  for_query_slices(query, with_norms, pool, step, check, [&](const Points<double>& part, i64 first) {
+    pool.run(part.panels(), [&](i64 begin, i64 end) {
+      KernelTiles tiles(left, part, block);
+      std::vector<std::vector<double>> sums;
+      std::vector<std::vector<i64>> hits;
+      for (const Expansion& e : expansions) {
+        sums.emplace_back(std::size_t((e.n_coef + tile_rows - 1) / tile_rows * size));
+        hits.emplace_back(std::size_t(e.n_coef), 0);
+      }
+      alignas(64) double tile[tile_rows * 64];
+      for (i64 p = begin; p < end; ++p) {
+        for (auto& sum : sums) std::fill(sum.begin(), sum.end(), 0.0);
+        for (i64 q = 0; q < left.count; q += block) {
+          const i64 panels = std::min(block, left.count - q);
+          tiles.products(q, panels, p);
+          for (std::size_t e = 0; e < expansions.size(); ++e) {
+            const double* K = tiles.kernel(params[e]);
+            for (i64 g = 0; g * size < i64(sums[e].size()); ++g) {
+              ops.dots(coefs[e].data() + (g * padded + q * tile_rows) * tile_rows, K,
+                       panels * tile_rows, tile);
+              double* sum = sums[e].data() + g * size;
+              for (i64 i = 0; i < size; ++i) sum[i] += tile[i];
             }
-        });
-      });
+          }
+        }
+        const i64 j0 = first + p * width, count = std::min<i64>(width, query.n - j0);
+        for (std::size_t e = 0; e < expansions.size(); ++e)
+          for (i64 c = 0; c < expansions[e].n_coef; ++c) {
+            const double* sum = sums[e].data() + c * width;
+            const double offset = expansions[e].offset[c];
+            if (expansions[e].out)
+              for (i64 r = 0; r < count; ++r)
+                expansions[e].out[c * query.n + j0 + r] = sum[r] + offset;
+            else
+              for (i64 r = 0; r < count; ++r)
+                hits[e][std::size_t(c)] += i64(sum[r] + offset > 0) == i64(sign[j0 + r]);
+          }
+      }
+      std::lock_guard<std::mutex> lock(counting);
+      for (std::size_t e = 0; e < expansions.size(); ++e)
+        for (i64 c = 0; !expansions[e].out && c < expansions[e].n_coef; ++c)
+          expansions[e].hits[c] += hits[e][std::size_t(c)];
+    });
+  });
 }
 
 // ---- Kernel ---------------------------------------------------------------------------------

@@ -112,10 +112,27 @@ void cross_combine(const PointView& basis, const PointView& query, const KernelP
 void cross_kernel(const PointView& basis, const PointView& query, const KernelParams& params,
                   double* out, Pool& pool, const Check& check);
 
-// out (kernels, n, n_query): the same for several kernels, from one product between the points.
-void cross_kernels(const PointView& basis, const PointView& query,
-                   const std::vector<KernelParams>& params, double* out, Pool& pool,
-                   const Check& check);
+// out (kernels, n, n): several kernels among the same points, from one product between them; symmetric to
+// the last bit.
+void gram_matrices(const PointView& points, const std::vector<KernelParams>& params, double* out,
+                   Pool& pool, const Check& check);
+
+// Many expansions on the same basis: coef (n_coef, n) times a kernel, plus offset (n_coef). Either the
+// values, out (n_coef, n_query), or how many have the sign that is expected, hits (n_coef).
+struct Expansion {
+  KernelParams params;
+  const double* coef;
+  const double* offset;
+  i64 n_coef;
+  double* out;
+  i64* hits;  // used where out is null
+};
+// Several of them, with kernels of their own: the products between the points are formed once, and
+// kernel values never leave the fast memory. sign (n_query): 1 where a value above 0 is a hit, 0 where
+// one that is not is, anything else where none is; read for hits only.
+void cross_expand(const PointView& basis, const PointView& query,
+                  const std::vector<Expansion>& expansions, const std::int8_t* sign, Pool& pool,
+                  const Check& check);
 
 // Memory for n values, aligned, not initialised.
 template <class R>

@@ -17,15 +17,19 @@ what it says and warns elsewhere.
 from __future__ import annotations
 
 import inspect
+import threading
 import time
 import traceback
-from collections.abc import Hashable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn import config_context, get_config
 from sklearn.base import clone
 from sklearn.metrics import get_scorer
 from sklearn.metrics._scorer import _BaseScorer, _MultimetricScorer, _PassthroughScorer
@@ -37,7 +41,7 @@ from sklearn.utils.validation import _check_method_params, _num_samples, validat
 
 from ..estimators import SVMPlusClassifier, WeightedSVC
 from ..estimators._base import KernelSVC, training_kernel
-from ..kernels import KernelMatrix, KernelSpec, cross_kernels, given_matrix
+from ..kernels import KernelMatrix, KernelSpec, expand_all, given_matrix, gram_matrices
 from ..problems import SVMPlusProblem, WSVMProblem
 from ..solution import Solution, WSVMDual
 from ..solvers import batch, svmplus, wsvm
@@ -45,10 +49,14 @@ from ..threads import limited, n_threads, one_blas_thread
 
 Array = NDArray[Any]
 Result = dict[str, Any]
+Numbered = list[tuple[int, Result]]
+# Models that are done, and models that need their own fit.
+Solved = tuple[list["_Model"], list["_Model"]]
+# Asked between two models whether to stop.
+Stop = Callable[[], bool]
+# What one thread does from beginning to end.
+Work = Callable[[Stop], Iterator[Solved]]
 
-# Kernel values between training and test rows that are at hand at once (4 MB): they are used while
-# they are in fast memory.
-_BLOCK = 500_000
 # Models solved between two reports of progress.
 _REPORT = 200
 
@@ -78,6 +86,8 @@ def _key(value: Any) -> Hashable:
     """Equal for values that mean the same: plain values by type and value, others by identity."""
     if value is None or isinstance(value, str):
         return value
+    if type(value) in (float, int, np.float64):  # most are
+        return ("number", float(value))
     if isinstance(value, bool | np.bool_):
         return ("bool", bool(value))
     if isinstance(value, int | float | np.number):
@@ -136,6 +146,7 @@ class _Model:
 
     number: int
     params: dict[str, Any]
+    inner: dict[str, Any]  # those of the classifier
     settings: dict[str, Any]  # all parameters of the classifier
     main: KernelSpec | None = None
     corr: KernelSpec | None = None
@@ -167,8 +178,53 @@ class _Privileged:
     specs: dict[Any, KernelSpec] = field(default_factory=dict)
 
 
-def evaluate(task: Task) -> Iterator[list[tuple[int, Result]]]:
-    """Results of all candidates, in parts as they get ready."""
+def results(tasks: Iterable[tuple[int, Task]]) -> Iterator[tuple[int, Numbered]]:
+    """Results of several tasks with their numbers, in parts as they get ready.
+
+    Pieces that one thread does from beginning to end run side by side, those of the next task
+    beside the last ones of this.
+    """
+    threads = n_threads(np.inf)
+    stop = threading.Event()
+    config = get_config()
+    waiting: dict[Future[Numbered], int] = {}
+    with ExitStack() as stack:
+        pool: ThreadPoolExecutor | None = None
+
+        def ready(most: int) -> Iterator[tuple[int, Numbered]]:
+            """What is done, until at most so many pieces are under way."""
+            while len(waiting) > most:
+                for future in wait(waiting, return_when=FIRST_COMPLETED).done:
+                    yield waiting.pop(future), future.result()
+
+        for k, task in tasks:
+            for part in evaluate(task):
+                if not callable(part):
+                    yield k, part
+                elif threads == 1:
+                    yield k, part(stop.is_set)
+                else:
+                    if pool is None:
+                        # The threads of a BLAS would be in the way of these.
+                        stack.enter_context(one_blas_thread())
+                        pool = ThreadPoolExecutor(threads)
+                        stack.callback(pool.shutdown, cancel_futures=True)
+                        stack.callback(stop.set)  # before it waits for what is under way
+                    waiting[pool.submit(_on_a_thread, part, stop.is_set, config)] = k
+                    yield from ready(2 * threads)
+        yield from ready(0)
+
+
+def _on_a_thread(part: Callable[[Stop], Numbered], stop: Stop, config: dict[str, Any]) -> Numbered:
+    """In the settings of the thread that asked for it, and on one processor."""
+    with config_context(**config), limited(1):
+        return part(stop)
+
+
+def evaluate(task: Task) -> Iterator[Numbered | Callable[[Stop], Numbered]]:
+    """Results of all candidates in parts: as they are, or as the work for one thread that brings
+    them.
+    """
     X_train, y_train = _safe_split(task.estimator, task.X, task.y, task.train)
     X_test, y_test = _safe_split(task.estimator, task.X, task.y, task.test, task.train)
     fit_params = dict(task.fit_params)
@@ -197,7 +253,7 @@ def evaluate(task: Task) -> Iterator[list[tuple[int, Result]]]:
         alone: list[_Model] = []
         models: list[_Model] = []
         for number, params, inner in members:
-            model = _Model(number, params, {**defaults, **inner})
+            model = _Model(number, params, inner, {**defaults, **inner})
             plain = known_params and set(inner) <= set(defaults) and _is_plain(base, model)
             (models if plain else alone).append(model)
         if models:
@@ -208,9 +264,12 @@ def evaluate(task: Task) -> Iterator[list[tuple[int, Result]]]:
                 alone, models = alone + models, []
         if models:
             split = _Split(task, base, Xt, y_train, weight, X_priv, queries)
-            for done, failed in split.solve(models):
-                yield scores.of_models(done, split)
-                alone += failed
+            for part in split.solve(models):
+                if callable(part):
+                    yield partial(scores.of_work, part, split)
+                else:
+                    yield scores.of_models(part[0], split)
+                    alone += part[1]
         for model in alone:
             yield [(model.number, scores.of_fit(model))]
 
@@ -257,22 +316,24 @@ class _Split:
 
     # ---- what is shared -----------------------------------------------------------------------
 
-    def _estimator(self, settings: dict[str, Any]) -> Any:
-        """A classifier with these settings, checked as ``fit`` checks them."""
-        estimator = type(self.base)(**settings)
-        fresh = {(k, _key(v)) for k, v in settings.items()} - self.valid
+    def _check_settings(self, model: _Model) -> None:
+        """Refuses settings that ``fit`` refuses; each value is looked at once."""
+        fresh = [
+            k
+            for k, v in (model.inner if self.valid else model.settings).items()
+            if (k, _key(v)) not in self.valid
+        ]
         if fresh:
-            names = {k for k, _ in fresh}
             validate_parameter_constraints(
-                {k: v for k, v in estimator._parameter_constraints.items() if k in names},
-                {k: settings[k] for k in names},
-                caller_name=type(estimator).__name__,
+                {k: v for k, v in self.base._parameter_constraints.items() if k in fresh},
+                {k: model.settings[k] for k in fresh},
+                caller_name=type(self.base).__name__,
             )
-            self.valid |= fresh
-        return estimator
+            self.valid |= {(k, _key(model.settings[k])) for k in fresh}
 
-    def _check_rows(self, estimator: Any) -> _Rows:
+    def _check_rows(self, settings: dict[str, Any]) -> _Rows:
         if self.rows is None:
+            estimator = type(self.base)(**settings)
             X, label, weight = estimator._check_training_data(self.X, self.y, self.weight)
             queries = [
                 validate_data(
@@ -289,10 +350,11 @@ class _Split:
             self.rows = _Rows(X, label, weight, queries, estimator)
         return self.rows
 
-    def _check_privileged(self, estimator: Any, rows: _Rows) -> _Privileged:
-        given = estimator.kernel_priv == "precomputed"
-        key = (_key(estimator.preprocessor_priv), given)
+    def _check_privileged(self, settings: dict[str, Any], rows: _Rows) -> _Privileged:
+        given = settings["kernel_priv"] == "precomputed"
+        key = (_key(settings["preprocessor_priv"]), given)
         if key not in self.privileged:
+            estimator = type(self.base)(**settings)
             X_priv, train = self.X_priv, self.task.train
             n = _num_samples(self.task.X)
             if X_priv is not None and _num_samples(X_priv) == n:
@@ -338,20 +400,20 @@ class _Split:
 
     # ---- models -------------------------------------------------------------------------------
 
-    def solve(self, models: list[_Model]) -> Iterator[tuple[list[_Model], list[_Model]]]:
-        """Solves the models; yields those that are done, and those that need their own fit."""
+    def solve(self, models: list[_Model]) -> Iterator[Solved | Work]:
+        """Solves the models, or yields work that does."""
         groups: dict[KernelSpec, list[_Model]] = {}
         failed: list[_Model] = []
         for model in models:
             s = model.settings
             try:
-                estimator = self._estimator(s)
-                checked = self._check_rows(estimator)
+                self._check_settings(model)
+                checked = self._check_rows(s)
                 model.main = self._spec(checked, *(s[k] for k in _MAIN))
                 self._unit_costs(checked, model)
                 corr = None
-                if isinstance(estimator, SVMPlusClassifier):
-                    privileged = self._check_privileged(estimator, checked)
+                if isinstance(self.base, SVMPlusClassifier):
+                    privileged = self._check_privileged(s, checked)
                     if len(privileged.known):
                         corr = self._spec(privileged, *(s[k] for k in _CORR))
                 model.corr = corr
@@ -367,7 +429,7 @@ class _Split:
         n = rows.X.shape[0]
         cache_size = min(float(m.settings["cache_size"]) for g in groups.values() for m in g)
         if n > batch.SMALL or 32.0 * n * n > 1e6 * cache_size:
-            yield from self._solve_all_large(rows, groups, cache_size)
+            yield from self._large_work(rows, groups, cache_size)
             return
         # As many kernels of either space at once as a quarter of the memory holds.
         most = max(1, int(0.25e6 * cache_size / (8 * n * n)))
@@ -386,15 +448,11 @@ class _Split:
         """Kernel matrices among the rows of X, symmetric to the last bit."""
         if specs[0].name == "precomputed":
             return [training_kernel(X, None, "precomputed", 1, 3, 0, name="X", suffix="").gram]
-        grams = cross_kernels(specs, X, X)
-        for gram in grams:
-            lower = np.tril_indices(len(gram), -1)
-            gram[lower] = gram.T[lower]
-        return grams
+        return gram_matrices(specs, X)
 
     def _solve_small(
         self, rows: _Rows, grams: Any, models: list[_Model], most: int, cache_size: float
-    ) -> Iterator[tuple[list[_Model], list[_Model]]]:
+    ) -> Iterator[Solved]:
         """Paths in the compiled core, a call for all of them; kernels in `grams`."""
         by_corr: dict[tuple[Hashable, KernelSpec | None], list[_Model]] = {}
         for model in models:
@@ -507,36 +565,70 @@ class _Split:
         matrix = given_matrix(np.ascontiguousarray(gram))
         return matrix.psd_among(np.arange(len(gram)), np.inf)
 
-    def _solve_all_large(
+    def _large_work(
         self, rows: _Rows, groups: dict[KernelSpec, list[_Model]], cache_size: float
-    ) -> Iterator[tuple[list[_Model], list[_Model]]]:
-        """Kernels side by side on threads of their own, each with its share of memory."""
-        threads = min(len(groups), n_threads(float(rows.X.shape[0]) ** 2))
+    ) -> Iterator[Work]:
+        """For each kernel, the work that solves its models, with a share of the memory."""
+        n = rows.X.shape[0]
+        share = cache_size / min(len(groups), n_threads(np.inf))
+        largest = max(len(signs) for *_, signs in rows.checker._pairs(rows.label))
+        # A kernel in double, its rows in single precision, and both for a pair of the classes.
+        bytes_needed = 12.0 * n * n + (12.0 * largest**2 if largest < n else 0.0)
+        for spec, models in groups.items():
+            at_hand = bytes_needed <= 1e6 * share and all(
+                m.corr is None and spec.is_psd and batch.serves_large(float(m.settings["tol"]))
+                for m in models
+            )
+            solve = self._solve_large_paths if at_hand else self._solve_large
+            yield partial(solve, rows, spec, models, share)
 
-        def solve(spec: KernelSpec) -> list[tuple[list[_Model], list[_Model]]]:
-            with limited(1):
-                return list(self._solve_large(rows, spec, groups[spec], cache_size / threads))
-
-        if threads == 1:
-            for spec, members in groups.items():
-                yield from self._solve_large(rows, spec, members, cache_size)
-            return
-        pool = ThreadPoolExecutor(threads)
-        try:
-            with one_blas_thread():  # the threads of a BLAS would be in the way of these
-                for done in as_completed([pool.submit(solve, spec) for spec in groups]):
-                    yield from done.result()
-        finally:
-            pool.shutdown(cancel_futures=True)
+    def _solve_large_paths(
+        self, rows: _Rows, spec: KernelSpec, models: list[_Model], cache_size: float, stop: Stop
+    ) -> Iterator[Solved]:
+        """Weighted SVMs with their kernel at hand, along C."""
+        n = rows.X.shape[0]
+        (gram,) = self._grams(rows.X, [spec])
+        blocks: dict[Any, Any] = {}
+        paths: dict[Hashable, list[_Model]] = {}
+        for model in models:
+            key = (_key(model.settings["class_weight"]), _key(model.settings["tol"]))
+            paths.setdefault(key, []).append(model)
+        pairs = [(of, signs) for _, _, of, signs in rows.checker._pairs(rows.label)]
+        for members in paths.values():
+            start = time.perf_counter()
+            members.sort(key=lambda m: float(m.settings["C"]))
+            unit = self._unit_costs(rows, members[0])
+            C = np.array([float(m.settings["C"]) for m in members])
+            tol = float(members[0].settings["tol"])
+            coef, intercept = np.zeros((len(C), len(pairs), n)), np.zeros((len(C), len(pairs)))
+            sound = np.ones(len(C), dtype=bool)
+            for p, (of, signs) in enumerate(pairs):
+                weight = unit if of is None else unit[of]
+                if not weight.any():
+                    continue
+                blocks.clear()
+                K = _block(blocks, "main", spec, gram, of, p)
+                solution = batch.solve_large_wsvm(
+                    batch.WSVMPath(K, signs, weight, C), tol=tol, stop=stop
+                )
+                coef[:, p, slice(None) if of is None else of] = signs * solution.alpha
+                intercept[:, p] = solution.b
+                sound &= solution.violation <= tol
+            each = (time.perf_counter() - start) / len(members)
+            for k, model in enumerate(members):
+                model.coef, model.intercept, model.fit_time = coef[k], intercept[k], each
+            yield (
+                [m for m, good in zip(members, sound, strict=True) if good],
+                [m for m, good in zip(members, sound, strict=True) if not good],
+            )
 
     def _solve_large(
-        self, rows: _Rows, spec: KernelSpec, models: list[_Model], cache_size: float
-    ) -> Iterator[tuple[list[_Model], list[_Model]]]:
-        """One model after the other.
+        self, rows: _Rows, spec: KernelSpec, models: list[_Model], cache_size: float, stop: Stop
+    ) -> Iterator[Solved]:
+        """One model after the other, where the kernel is not at hand, and SVM+.
 
-        Problems of this size are solved to `tol`, which leaves a choice of answers: a weighted SVM
-        takes the way of its own fit, to the same one. SVM+ is solved far beyond `tol`, from the
-        last solution of its path, on a kernel that is at hand if memory allows.
+        A weighted SVM takes the way of its own fit. SVM+ starts from the last solution of its path,
+        on a kernel that is at hand if memory allows.
         """
         n = rows.X.shape[0]
         share = models[0].corr is not None and 8.0 * n * n <= 0.25e6 * cache_size
@@ -579,6 +671,8 @@ class _Split:
             last: list[tuple[float, Solution] | None] = [None] * len(pairs)
             path: Any = None
             for model in members:
+                if stop():
+                    return
                 begin = time.perf_counter()
                 s = model.settings
                 this = (_key(s["class_weight"]), _key(s["tol"]), _key(s.get("correction_reg")))
@@ -620,45 +714,67 @@ class _Split:
                 model.fit_time = time.perf_counter() - begin
                 yield ([model], []) if sound else ([], [model])
 
-    def decisions(self, models: list[_Model], which: int) -> NDArray[np.float64]:
-        """Decision values on a query, shape (n_models, n_rows, n_pairs); the kernel is shared."""
-        rows = self.rows
-        assert rows is not None
-        Z = rows.queries[which]
-        n, n_query, n_pairs = rows.X.shape[0], Z.shape[0], len(models[0].intercept)
-        values = np.empty((len(models), n_pairs, n_query))
+    def _expansions(self, models: list[_Model]) -> list[tuple[KernelSpec, list[int], Array, Array]]:
+        """Models by kernel: (kernel, which models, coefficients and offsets of all their pairs)."""
         by_spec: dict[KernelSpec, list[int]] = {}
         for k, model in enumerate(models):
             assert model.main is not None
             by_spec.setdefault(model.main, []).append(k)
-        specs = list(by_spec)
-        coefs = [np.concatenate([models[k].coef for k in by_spec[spec]]) for spec in specs]
+        return [
+            (
+                spec,
+                of,
+                np.concatenate([models[k].coef for k in of]),
+                np.concatenate([models[k].intercept for k in of]),
+            )
+            for spec, of in by_spec.items()
+        ]
 
-        def put(spec: KernelSpec, part: slice, product: Array) -> None:
-            values[by_spec[spec], :, part] = product.reshape(len(by_spec[spec]), n_pairs, -1)
+    def decisions(self, models: list[_Model], which: int) -> NDArray[np.float64]:
+        """Decision values on a query, shape (n_models, n_rows, n_pairs)."""
+        assert self.rows is not None
+        Z, groups = self.rows.queries[which], self._expansions(models)
+        n_query, n_pairs = Z.shape[0], len(models[0].intercept)
+        order = np.concatenate([of for _, of, _, _ in groups])
+        values = np.empty((len(models), n_pairs, n_query))
+        if groups[0][0].name == "precomputed":
+            ((_, _, coef, offset),) = groups
+            values[:] = (coef @ Z.T + offset[:, None]).reshape(values.shape)
+        elif n_query:
+            ends = np.cumsum([len(of) for _, of, _, _ in groups])[:-1]
+            outs = [part.reshape(-1, n_query) for part in np.split(values, ends)]
+            self._expand(groups, outs, Z)
+        return values[np.argsort(order)].transpose(0, 2, 1)
 
-        if specs[0].name == "precomputed":
-            put(specs[0], slice(None), coefs[0] @ Z.T)
-        elif n and n_query:
-            used = [np.flatnonzero(coef.any(axis=0)) for coef in coefs]
-            together = len(specs) * n <= _BLOCK // 64
-            for group in [range(len(specs))] if together else [[k] for k in range(len(specs))]:
-                basis = slice(None) if together else used[group[0]]
-                X = rows.X if together else rows.X[basis]
-                if X.shape[0] == 0:
-                    put(specs[group[0]], slice(None), np.zeros((len(coefs[group[0]]), n_query)))
-                    continue
-                step = min(n_query, max(64, _BLOCK // (len(group) * X.shape[0])))
-                space = np.empty(len(group) * X.shape[0] * step)
-                reduced = [np.ascontiguousarray(coefs[k][:, basis]) for k in group]
-                for start in range(0, n_query, step):
-                    part = slice(start, start + step)
-                    K = cross_kernels([specs[k] for k in group], X, Z[part], space)
-                    with one_blas_thread():
-                        for at, k in enumerate(group):
-                            put(specs[k], part, reduced[at] @ K[at])
-        values += np.array([m.intercept for m in models])[:, :, None]
-        return values.transpose(0, 2, 1)
+    def right(
+        self, models: list[_Model], which: int, positive: NDArray[np.int8]
+    ) -> NDArray[np.float64]:
+        """The share of rows of a query that models of two classes get right, (n_models,)."""
+        assert self.rows is not None
+        groups = self._expansions(models)
+        hits = np.empty(len(models), dtype=np.int64)
+        if groups[0][0].name == "precomputed":
+            above = self.decisions(models, which)[:, :, 0] > 0
+            hits[:] = (above == positive).sum(axis=1)
+        else:
+            outs = [np.empty(len(of), dtype=np.int64) for _, of, _, _ in groups]
+            self._expand(groups, outs, self.rows.queries[which], positive)
+            for (_, of, _, _), out in zip(groups, outs, strict=True):
+                hits[of] = out
+        return hits / len(positive)
+
+    def _expand(self, groups: Any, outs: Any, Z: Any, positive: Any = None) -> None:
+        assert self.rows is not None
+        X = self.rows.X
+        if len(groups) == 1:  # many rows, as a rule, of which not all are support vectors
+            ((spec, of, coef, offset),) = groups
+            used = np.flatnonzero(coef.any(axis=0))
+            X, groups = X[used], [(spec, of, coef[:, used], offset)]
+        jobs = [
+            (spec, coef, offset, out)
+            for (spec, _, coef, offset), out in zip(groups, outs, strict=True)
+        ]
+        expand_all(jobs, X, Z, positive)
 
 
 _MAIN = ("kernel", "gamma", "degree", "coef0")
@@ -722,7 +838,7 @@ class _Scores:
             result["train_scores"] = scores[1]
         return result
 
-    def of_models(self, models: list[_Model], split: _Split) -> list[tuple[int, Result]]:
+    def of_models(self, models: list[_Model], split: _Split) -> Numbered:
         """Scores by the decision values of the models."""
         if not models:
             return []
@@ -731,15 +847,15 @@ class _Scores:
         assert split.rows is not None
         classes = split.rows.checker.classes_
         for which, (X, y) in enumerate(self.data):
-            values = split.decisions(models, which)
             given = np.asarray(y)
             fast = self.accuracy and given.ndim == 1 and len(given) > 0
             if fast and len(classes) == 2:
-                positive, negative = given == classes[1], given == classes[0]
-                right = np.where(values[:, :, 0] > 0, positive, negative)
-                for k, share in enumerate(right.mean(axis=1)):
+                positive = (given == classes[1]).view(np.int8)
+                positive[(positive == 0) & (given != classes[0])] = -1
+                for k, share in enumerate(split.right(models, which, positive)):
                     scores[k].append(float(share))
                 continue
+            values = split.decisions(models, which)
             for k, model in enumerate(models):
                 s = model.settings
                 proxy = _Scored(s["decision_function_shape"], s["break_ties"])
@@ -753,6 +869,14 @@ class _Scores:
             (m.number, self._result(scores[k], m.fit_time, each, None))
             for k, m in enumerate(models)
         ]
+
+    def of_work(self, work: Work, split: _Split, stop: Stop) -> Numbered:
+        """Does the work, and scores what comes of it."""
+        out: Numbered = []
+        for done, failed in work(stop):
+            out += self.of_models(done, split)
+            out += [(model.number, self.of_fit(model)) for model in failed]
+        return out
 
     def _score(self, model: Any, X: Any, y: Any, params: Any) -> Any:
         return _score(model, X, y, self.task.scorer, params, self.task.error_score)

@@ -33,7 +33,7 @@ from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.validation import _check_method_params, _num_samples
 
 from ..threads import limited
-from ._engine import Result, Task, can_serve, evaluate, inner_name
+from ._engine import Result, Task, can_serve, inner_name, results
 
 # Seconds after which a search on a terminal shows its progress unasked.
 _PATIENCE = 3.0
@@ -74,7 +74,7 @@ class _Progress:
 def _run(task: Task, config: dict[str, Any], threads: int) -> list[tuple[int, Result]]:
     """All of a task, in a worker of joblib."""
     with config_context(**config), limited(threads):
-        return [result for part in evaluate(task) for result in part]
+        return [result for _, part in results([(0, task)]) for result in part]
 
 
 class _KernelSearch:
@@ -199,10 +199,10 @@ class _KernelSearch:
         try:
             progress = _Progress(len(out), self.verbose)
             try:
-                for k, results in self._results(tasks):
-                    for number, result in results:
+                for k, part in self._results(tasks):
+                    for number, result in part:
                         out[number * len(splits) + k] = result
-                    progress.add(len(results))
+                    progress.add(len(part))
             finally:
                 progress.close()
         except KeyboardInterrupt:
@@ -212,17 +212,17 @@ class _KernelSearch:
         _warn_or_raise_about_fit_failures(done, self.error_score)
         if callable(self.scoring):
             _insert_error_scores(done, self.error_score)
-        results = self._format_results(candidates, len(splits), done, defaultdict(list))  # type: ignore[attr-defined]
+        table = self._format_results(candidates, len(splits), done, defaultdict(list))  # type: ignore[attr-defined]
         self.multimetric_ = isinstance(done[0]["test_scores"], dict)
         if self.refit or not self.multimetric_:
-            self.best_index_ = self._select_best_index(self.refit, refit_metric, results)  # type: ignore[attr-defined]
+            self.best_index_ = self._select_best_index(self.refit, refit_metric, table)  # type: ignore[attr-defined]
             if not callable(self.refit):
-                self.best_score_ = results[f"mean_test_{refit_metric}"][self.best_index_]
-            self.best_params_ = results["params"][self.best_index_]
+                self.best_score_ = table[f"mean_test_{refit_metric}"][self.best_index_]
+            self.best_params_ = table["params"][self.best_index_]
         if self.refit:
             self._refit(X, y, fit_params, splits[0][0] if in_train else None)
         self.scorer_ = scorers._scorers if isinstance(scorers, _MultimetricScorer) else scorers
-        self.cv_results_ = results
+        self.cv_results_ = table
         return self
 
     def _refit(self, X: Any, y: Any, fit_params: dict[str, Any], train: Any) -> None:
@@ -255,9 +255,7 @@ class _KernelSearch:
         """(split, results) as they get ready."""
         jobs = effective_n_jobs(self.n_jobs)
         if jobs == 1:
-            for k, task in tasks:
-                for part in evaluate(task):
-                    yield k, part
+            yield from results(tasks)
             return
         # As many tasks as there are workers: splits, and parts of the grid where these are few.
         parts = -(-jobs // len(tasks))
@@ -267,8 +265,8 @@ class _KernelSearch:
         out = Parallel(n_jobs=self.n_jobs, pre_dispatch=self.pre_dispatch)(
             delayed(_run)(task, config, threads) for _, task in small
         )
-        for (k, _), results in zip(small, out, strict=True):
-            yield k, results
+        for (k, _), part in zip(small, out, strict=True):
+            yield k, part
 
     def _keep(
         self, out: list[Result | None], candidates: list[Any], n_splits: int, scorers: Any

@@ -13,19 +13,24 @@ Stopping rule
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._core import core
-from ..certificates import svmplus_certificate, wsvm_path_offsets
+from ..certificates import svmplus_certificate, wsvm_offsets
 from ..kernels import given_matrix
 from ..problems import SVMPlusProblem, Vector
 from ..threads import n_threads, one_blas_thread
 from . import svmplus, wsvm
 
+# Above SMALL, where few variables are free, the descent ends here and the finish does the rest. At
+# n = 1,600 a path takes a tenth longer with a third or three times of it, and with 1e-1 twice that.
+_EARLY = 3e-3
+# Rounds of descent and finish before a problem counts as not solved.
+_ATTEMPTS = 8
 # Rows up to which a problem is small: the whole kernel is at hand, and one thread solves it.
 SMALL = wsvm._SMALL
 
@@ -100,7 +105,6 @@ def solve_wsvm(paths: Sequence[WSVMPath], *, tol: float = 1e-3) -> list[PathSolu
     -------
     list of PathSolution
     """
-    results = []
     arguments = []
     for path in paths:
         m, n = len(path.C), len(path.y)
@@ -109,18 +113,118 @@ def solve_wsvm(paths: Sequence[WSVMPath], *, tol: float = 1e-3) -> list[PathSolu
     threads = _threads(paths)
     with one_blas_thread():
         core.wsvm_paths(arguments, tol, wsvm._MANY_STEPS, min(tol, wsvm._POLISH_TOL), threads)
-    for path, (*_, a, steps) in zip(paths, arguments, strict=True):
-        c = path.C[:, None] * path.weight
-        alpha = np.abs(a)
-        # What rounding left next to a bound is put on it, as in wsvm._snap.
-        near = 1e-15 * alpha.sum(axis=1, keepdims=True)
-        positive = alpha > 0
-        full = positive & (c - alpha <= near)
-        np.copyto(alpha, c, where=full)
-        alpha[positive & (alpha <= near) & ~full] = 0.0
-        b, violation = wsvm_path_offsets(path.gram, path.y, alpha, c)
-        results.append(PathSolution(alpha, b, violation, steps))
-    return results
+        # Those of one size together: what follows costs more calls than work.
+        by_size: dict[int, list[int]] = {}
+        for p, path in enumerate(paths):
+            by_size.setdefault(len(path.y), []).append(p)
+        solutions: dict[int, PathSolution] = {}
+        for of in by_size.values():
+            group = [(paths[p], *arguments[p][-2:]) for p in of]
+            solutions.update(zip(of, _checked(group), strict=True))
+    return [solutions[p] for p in range(len(paths))]
+
+
+def _checked(solved: Sequence[tuple[WSVMPath, Vector, NDArray[np.int64]]]) -> list[PathSolution]:
+    """Paths with their solutions in signed variables, and what the certificates say."""
+    a = np.concatenate([a for _, a, _ in solved])
+    y = np.concatenate([np.broadcast_to(path.y, a.shape) for path, a, _ in solved])
+    c = np.concatenate([path.C[:, None] * path.weight for path, *_ in solved])
+    alpha = np.abs(a)
+    # What rounding left next to a bound is put on it, as in wsvm._snap.
+    near = 1e-15 * alpha.sum(axis=1, keepdims=True)
+    positive = alpha > 0
+    full = positive & (c - alpha <= near)
+    np.copyto(alpha, c, where=full)
+    alpha[positive & (alpha <= near) & ~full] = 0.0
+    ends = np.cumsum([len(path.C) for path, *_ in solved])[:-1]
+    signed = np.split(y * alpha, ends)
+    products = [part @ path.gram for part, (path, *_) in zip(signed, solved, strict=True)]
+    b, violation = wsvm_offsets(y - np.concatenate(products), y, alpha, c)
+    parts = (np.split(x, ends) for x in (alpha, b, violation))
+    return [
+        PathSolution(own_alpha, own_b, own_violation, steps)
+        for own_alpha, own_b, own_violation, (*_, steps) in zip(*parts, solved, strict=True)
+    ]
+
+
+def serves_large(tol: float) -> bool:
+    """Whether :func:`solve_large_wsvm` reaches this `tol` with rows in single precision."""
+    return tol >= wsvm._SINGLE_TOL
+
+
+def solve_large_wsvm(
+    path: WSVMPath, *, tol: float = 1e-3, stop: Callable[[], bool] = lambda: False
+) -> PathSolution:
+    """Solve a path of weighted SVMs with more rows than `SMALL`, on the calling thread.
+
+    The method of :mod:`lupi.solvers.wsvm` with the kernel at hand: rows in single precision, which
+    all problems of the path share, steer the descent, and the matrix in double does the rest. With
+    few free variables the finish takes over early, where it costs less than the end of the descent,
+    and the solution is exact, as that of a single fit is; with many the violation ends at `tol`.
+
+    Parameters
+    ----------
+    path : WSVMPath
+        C ascending; the kernel positive semidefinite.
+    tol : float
+        Largest KKT violation.
+    stop : callable
+        Asked between two problems; the rest of the path is then left at zero.
+
+    Returns
+    -------
+    PathSolution
+    """
+    y, n = path.y, len(path.y)
+    kernel = core.gram_kernel(path.gram)
+    rows = core.row_cache(kernel, n, 4)
+    a, steps = np.zeros((len(path.C), n)), np.zeros(len(path.C), dtype=np.int64)
+    polish_tol = min(tol, wsvm._POLISH_TOL)
+    v = y.copy()
+    for k, C in enumerate(path.C):
+        if stop():
+            break
+        signed = y * (C * path.weight)
+        lo, hi = np.minimum(signed, 0.0), np.maximum(signed, 0.0)
+        if k > 0:
+            _grow(a[k], v, path, a[k - 1], k, lo, hi)
+        target = max(tol, _EARLY)
+        for attempt in range(_ATTEMPTS):
+            more, _, _ = core.wsvm_descend(
+                rows, y, lo, hi, a[k], v, target, wsvm._MANY_STEPS, k + attempt == 0, 1
+            )
+            steps[k] += more
+            most = wsvm._CHEAP_POLISH
+            if np.count_nonzero((a[k] > lo) & (a[k] < hi)) <= most:
+                violation, *_ = core.wsvm_polish(
+                    kernel, y, lo, hi, a[k], v, polish_tol, most, 200, 1
+                )
+            elif target > tol:
+                violation = np.inf
+            else:
+                v[:] = y - a[k] @ path.gram
+                violation = v[a[k] < hi].max() - v[a[k] > lo].min()
+            if violation <= tol:
+                break
+            target = tol if target > tol else 0.95 * tol
+    return _checked([(path, a, steps)])[0]
+
+
+def _grow(
+    a: Vector, v: Vector, path: WSVMPath, last: Vector, k: int, lo: Vector, hi: Vector
+) -> None:
+    """A start at C[k] from the solution at C[k - 1], and v = y - K a from that there; in place.
+
+    Rows at their cost stay at it and the others grow in proportion, so that sum(a) = 0 stays. Where
+    no row is at its cost, the solution is that of every larger C, and stays as it is.
+    """
+    full = (last != 0) & (np.abs(last) >= path.C[k - 1] * path.weight)
+    if not full.any():
+        a[:] = last
+        return
+    ratio = path.C[k] / path.C[k - 1]
+    a[:] = np.where(full, np.where(path.y > 0, hi, lo), np.clip(ratio * last, lo, hi))
+    v[:] = path.y - ratio * (path.y - v)
 
 
 def solve_svmplus(
