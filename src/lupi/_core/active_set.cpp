@@ -237,10 +237,12 @@ PolishResult wsvm_polish(const Kernel& kernel, const double* gram, const Box& bo
   for (i64 i = 0; i < n; ++i) is_free[std::size_t(i)] = a[i] > box.lo[i] && a[i] < box.hi[i];
   i64 up, low;
   int refinements = 0;
-  bool exact = false;  // v has been computed from scratch since the last step
+  // From scratch, since a descent with short rows leaves its errors in v; steps then add rounding only, of
+  // about `floor` each.
+  refresh();
+  bool exact = true, settled = false;
   for (; result.iterations < max_iterations; ++result.iterations) {
     check();
-    exact = false;
     F.clear();
     for (i64 i = 0; i < n; ++i)
       if (is_free[std::size_t(i)]) F.push_back(i);
@@ -266,6 +268,7 @@ PolishResult wsvm_polish(const Kernel& kernel, const double* gram, const Box& bo
       load_vF();
       system.newton(vF, d);
       const double length = move(1.0);
+      exact = false;
       if (length < 1) {
         if (length <= 0 && !entered.empty()) only_worst = true;
         continue;
@@ -296,12 +299,15 @@ PolishResult wsvm_polish(const Kernel& kernel, const double* gram, const Box& bo
       }
     }
     // The objective is minimal over F. Is it over everything?
-    refresh();
-    exact = true;
     const double floor = 1e-15 * magnitude_of_v(kernel, box, a);
     const double goal = std::max(tol, floor);
+    if (!exact && goal < 10 * double(result.iterations + 1) * floor) {
+      refresh();
+      exact = true;
+    }
     result.violation = largest_violation(box, a, v, &up, &low);
-    if (!(result.violation > goal)) break;
+    settled = !(result.violation > goal);
+    if (settled) break;
     if (m == 0) {  // no offset yet: the most violating pair enters
       is_free[std::size_t(up)] = is_free[std::size_t(low)] = 1;
       entered = {up, low};
@@ -332,7 +338,7 @@ PolishResult wsvm_polish(const Kernel& kernel, const double* gram, const Box& bo
     // because of rounding. A few more Newton steps refine them.
     if (entered.empty() && ++refinements > 3) break;
   }
-  if (!exact) refresh();
+  if (!exact && !settled) refresh();
   result.violation = largest_violation(box, a, v);
   return result;
 }

@@ -26,7 +26,7 @@ double largest_violation(const Box& box, const double* a, const double* v, i64* 
 // Size of the sums that make up v = y - K a: rounding errors of v are about 1e-16 times this.
 double magnitude_of_v(const Kernel& kernel, const Box& box, const double* a);
 
-// Active-set descent to violation <= tol, from a feasible `a`; v = y - K a is recomputed and returned.
+// Active-set descent to violation <= tol, from a feasible `a`; v = y - K a is computed anew and returned.
 // gram: the whole (n, n) kernel in double where it is at hand, else null.
 PolishResult wsvm_polish(const Kernel& kernel, const double* gram, const Box& box, double* a,
                          double* v, double tol, i64 max_free, i64 max_iterations, Pool& pool,

@@ -179,8 +179,8 @@ def solve_large_wsvm(
     kernel = core.gram_kernel(path.gram)
     rows = core.row_cache(kernel, n, 4)
     a, steps = np.zeros((len(path.C), n)), np.zeros(len(path.C), dtype=np.int64)
-    polish_tol = min(tol, wsvm._POLISH_TOL)
     v = y.copy()
+    few, polish_tol = wsvm._CHEAP_POLISH, min(tol, wsvm._POLISH_TOL)
     for k, C in enumerate(path.C):
         if stop():
             break
@@ -190,19 +190,17 @@ def solve_large_wsvm(
             _grow(a[k], v, path, a[k - 1], k, lo, hi)
         target = max(tol, _EARLY)
         for attempt in range(_ATTEMPTS):
-            more, _, _ = core.wsvm_descend(
-                rows, y, lo, hi, a[k], v, target, wsvm._MANY_STEPS, k + attempt == 0, 1
-            )
-            steps[k] += more
-            most = wsvm._CHEAP_POLISH
-            if np.count_nonzero((a[k] > lo) & (a[k] < hi)) <= most:
-                violation, *_ = core.wsvm_polish(
-                    kernel, y, lo, hi, a[k], v, polish_tol, most, 200, 1
-                )
+            cold = k + attempt == 0
+            most = wsvm._MANY_STEPS
+            steps[k] += core.wsvm_descend(rows, y, lo, hi, a[k], v, target, most, cold, 1)[0]
+            if np.count_nonzero((a[k] > lo) & (a[k] < hi)) <= few:
+                violation = core.wsvm_polish(kernel, y, lo, hi, a[k], v, polish_tol, few, 200, 1)[0]
             elif target > tol:
                 violation = np.inf
             else:
-                v[:] = y - a[k] @ path.gram
+                support, product = a[k].nonzero()[0], np.empty(n)
+                kernel.combine(support, a[k, support], product, 1)
+                v[:] = y - product
                 violation = v[a[k] < hi].max() - v[a[k] > lo].min()
             if violation <= tol:
                 break
