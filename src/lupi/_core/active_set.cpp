@@ -186,15 +186,15 @@ PolishResult wsvm_polish(const Kernel& kernel, const double* gram, const Box& bo
   FreeSystem system;
   bool only_worst = false;
 
-  auto subtract_columns = [&](const i64* idx, i64 m, const double* coef, double* out) {
+  auto subtract_columns = [&](const i64* idx, const std::vector<double>& coef, double* out) {
     if (gram) {
-      for (i64 r = 0; r < m; ++r) {
+      for (std::size_t r = 0; r < coef.size(); ++r) {
         const double x = coef[r];
         const double* g = gram + idx[r] * n;
         for (i64 j = 0; j < n; ++j) out[j] -= x * g[j];
       }
     } else {
-      kernel.combine(idx, m, coef, change.data(), pool, check);
+      kernel.combine(idx, i64(coef.size()), coef.data(), change.data(), pool, check);
       for (i64 j = 0; j < n; ++j) out[j] -= change[std::size_t(j)];
     }
   };
@@ -204,7 +204,7 @@ PolishResult wsvm_polish(const Kernel& kernel, const double* gram, const Box& bo
     for (i64 i = 0; i < n; ++i)
       if (a[i] != 0) support.push_back(i), coef.push_back(a[i]);
     std::copy(box.y, box.y + n, v);
-    subtract_columns(support.data(), i64(support.size()), coef.data(), v);
+    subtract_columns(support.data(), coef, v);
   };
   // a <- a + t d on F for the largest t <= longest that stays within the bounds; whoever reaches one
   // leaves F. Returns t.
@@ -226,7 +226,7 @@ PolishResult wsvm_polish(const Kernel& kernel, const double* gram, const Box& bo
       if (!(a[i] > box.lo[i] && a[i] < box.hi[i]) && d[r] != 0) is_free[std::size_t(i)] = 0;
       d[r] = a[i] - before;
     }
-    if (t > 0) subtract_columns(F.data(), i64(F.size()), d.data(), v);
+    if (t > 0) subtract_columns(F.data(), d, v);
     return t;
   };
   auto load_vF = [&] {
@@ -291,7 +291,7 @@ PolishResult wsvm_polish(const Kernel& kernel, const double* gram, const Box& bo
         }
         // What rounding leaves of the curvature counts once the step is long.
         std::vector<double> Kd(static_cast<std::size_t>(n), 0.0);
-        subtract_columns(F.data(), m, d.data(), Kd.data());
+        subtract_columns(F.data(), d, Kd.data());
         for (i64 r = 0; r < m; ++r) curvature -= d[std::size_t(r)] * Kd[std::size_t(F[std::size_t(r)])];
         const double longest = curvature > 0 ? slope / curvature : std::numeric_limits<double>::max();
         move(longest);

@@ -451,6 +451,15 @@ void cross_expand(const PointView& basis, const PointView& query,
 
 // ---- Kernel ---------------------------------------------------------------------------------
 
+void subtract_rows(const double* matrix, i64 n, const i64* idx, const std::vector<double>& coef,
+                   double* v, Pool& pool) {
+  std::vector<const double*> rows;
+  for (std::size_t r = 0; r < coef.size(); ++r) rows.push_back(matrix + idx[r] * n);
+  pool.run(n, [&](i64 begin, i64 end) {
+    row_loops<double>().subtract(rows.data(), coef.data(), i64(coef.size()), begin, end, v, Scale());
+  });
+}
+
 template <>
 const Points<float>& Kernel::points<float>(Pool* pool) const {
   if (!f32_) f32_ = std::make_unique<Points<float>>(view_, wants_norms(), pool);
@@ -507,13 +516,7 @@ void Kernel::rows(const i64* idx, i64 m, const Columns<Real<S>>& columns, S* con
 template <class R>
 void Kernel::subtract(const i64* idx, i64 m, const R* coef, double* v, Pool& pool) const {
   if (is_gram()) {
-    pool.run(n_, [&](i64 begin, i64 end) {
-      for (i64 r = 0; r < m; ++r) {
-        const double x = double(coef[r]);
-        const double* g = gram_ + idx[r] * n_;
-        for (i64 j = begin; j < end; ++j) v[j] -= x * g[j];
-      }
-    });
+    subtract_rows(gram_, n_, idx, std::vector<double>(coef, coef + m), v, pool);
     return;
   }
   const Points<R>& right = points<R>(&pool);
@@ -649,14 +652,10 @@ void combine_symmetric(const Points<double>& part, const KernelParams& params, c
 void Kernel::combine(const i64* idx, i64 m, const double* coef, double* out, Pool& pool,
                      const Check& check) const {
   if (is_gram()) {
-    pool.run(n_, [&](i64 begin, i64 end) {
-      std::fill(out + begin, out + end, 0.0);
-      for (i64 r = 0; r < m; ++r) {
-        const double x = coef[r];
-        const double* g = gram_ + idx[r] * n_;
-        for (i64 j = begin; j < end; ++j) out[j] += x * g[j];
-      }
-    });
+    std::vector<double> minus(coef, coef + m);
+    for (double& x : minus) x = -x;
+    std::fill_n(out, n_, 0.0);
+    subtract_rows(gram_, n_, idx, minus, out, pool);
     return;
   }
   const Points<double>& all = points<double>(&pool);

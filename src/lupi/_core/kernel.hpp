@@ -61,6 +61,10 @@ struct Columns {
   Points<R> points{};      // unless all, or a Gram matrix
 };
 
+// v[j] -= sum_r coef[r] matrix[idx[r] * n + j] over all j < n, in double.
+void subtract_rows(const double* matrix, i64 n, const i64* idx, const std::vector<double>& coef,
+                   double* v, Pool& pool);
+
 // A kernel on a set of n points, or a given n x n Gram matrix.
 class Kernel {
  public:
