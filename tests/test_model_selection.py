@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.datasets import load_iris, load_wine, make_classification
-from sklearn.exceptions import FitFailedWarning
+from sklearn.exceptions import FitFailedWarning, NotFittedError
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, make_scorer
@@ -19,12 +19,14 @@ from sklearn.model_selection import (
 )
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
+from threadpoolctl import threadpool_info
 
 from lupi import SVMPlusClassifier, WeightedSVC
 from lupi.certificates import wsvm_certificate, wsvm_offsets
 from lupi.kernels import KernelSpec, expand_all, given_matrix, gram_matrices
 from lupi.model_selection import KernelGridSearchCV, KernelRandomizedSearchCV
 from lupi.model_selection import _engine as engine
+from lupi.plotting import ScoreMapDisplay, ScorePathDisplay
 from lupi.problems import SVMPlusProblem, WSVMProblem
 from lupi.solvers import batch, svmplus, wsvm
 
@@ -192,9 +194,12 @@ def test_odd_candidates_are_fitted_alone(name):
     compare(search, reference)
 
 
-def test_larger_problems_go_one_by_one(monkeypatch):
-    """The path for problems that the batch does not take, on problems of any size."""
+@pytest.mark.parametrize("at_hand", [True, False])
+def test_larger_problems(at_hand, monkeypatch):
+    """The ways for problems that the batch does not take, on problems of any size."""
     monkeypatch.setattr(batch, "SMALL", 10)
+    if not at_hand:
+        monkeypatch.setattr(batch, "serves_large", lambda tol: False)
     for X, y, X_priv in (BINARY, THREE):
         for estimator, grid, fit in (
             (WeightedSVC(), GRID, {}),
@@ -291,17 +296,58 @@ def test_privileged_features_reach_the_classifier_of_a_pipeline():
     compare(KernelGridSearchCV(pipe, grid, cv=3).fit(X, y, X_priv=X_priv), reference)
 
 
-@pytest.mark.parametrize("backend", ["loky", "threading"])
+@pytest.mark.parametrize("backend", ["loky", "threading", "multiprocessing"])
 def test_joblib_does_the_same(backend):
+    """And what BLAS may use is the same afterwards, though workers limit it in between."""
     from joblib import parallel_config
 
     X, y, _ = BINARY
+    before = [library["num_threads"] for library in threadpool_info()]
     cv = PredefinedSplit(np.r_[-np.ones(40), np.zeros(20)])
     for splitter in (cv, KFold(3)):
         one = KernelGridSearchCV(WeightedSVC(), GRID, cv=splitter).fit(X, y)
         with parallel_config(backend):
             two = KernelGridSearchCV(WeightedSVC(), GRID, cv=splitter, n_jobs=2).fit(X, y)
         compare(two, one)
+    assert [library["num_threads"] for library in threadpool_info()] == before
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_larger_problems_on_threads_and_workers(n_jobs, monkeypatch):
+    """Paths with their kernel at hand, side by side; exact where few variables are free."""
+    X, y = make_classification(1_700, 10, n_informative=6, flip_y=0.1, random_state=0)
+    options = {"cv": PredefinedSplit(np.r_[-np.ones(1_100), np.zeros(600)]), "refit": False}
+    grid = {"C": [0.1, 1.0, 10.0], "gamma": [0.003, 0.03]}
+    asked = []
+    monkeypatch.setattr(engine, "n_threads", lambda work: asked.append(work) or 2)
+    search = KernelGridSearchCV(WeightedSVC(), grid, n_jobs=n_jobs, **options).fit(X, y)
+    compare(search, GridSearchCV(WeightedSVC(), grid, **options).fit(X, y))
+    assert asked or n_jobs == 2
+
+
+def test_an_interrupt_of_workers_keeps_what_is_done(monkeypatch):
+    X, y, _ = BINARY
+
+    def parallel(**kwargs):
+        def run(jobs):
+            for count, (function, args, kwargs) in enumerate(jobs):
+                if count == 2:
+                    raise KeyboardInterrupt
+                yield function(*args, **kwargs)
+
+        return run
+
+    monkeypatch.setattr("lupi.model_selection._search._parallel", parallel)
+    search = KernelGridSearchCV(WeightedSVC(), GRID, cv=3, n_jobs=2)
+    with pytest.raises(KeyboardInterrupt):
+        search.fit(X, y)
+    monkeypatch.undo()
+    full = KernelGridSearchCV(WeightedSVC(), GRID, cv=3).fit(X, y)
+    for k in (0, 1):
+        name = f"split{k}_test_score"
+        assert np.array_equal(search.cv_results_[name], full.cv_results_[name])
+    assert np.isnan(search.cv_results_["split2_test_score"]).all()
+    assert not hasattr(search, "best_estimator_")
 
 
 def test_random_search():
@@ -340,6 +386,97 @@ def test_progress_is_shown(capsys):
     assert "27/27 fits" in capsys.readouterr().err
     KernelGridSearchCV(WeightedSVC(), GRID, cv=3).fit(X, y)
     assert capsys.readouterr().err == ""
+
+
+# ---- displays -----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def searched():
+    X, y, X_priv = BINARY
+    return KernelGridSearchCV(SVMPlusClassifier(), PLUS, cv=3).fit(X, y, X_priv=X_priv)
+
+
+def pyplot():
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    return plt
+
+
+def test_map_of_scores(searched):
+    plt = pyplot()
+    display = ScoreMapDisplay.from_estimator(searched, x="correction_reg", y="gamma_priv")
+    results = searched.cv_results_
+    for i, gamma_priv in enumerate(PLUS["gamma_priv"]):
+        for j, reg in enumerate(PLUS["correction_reg"]):
+            of = [
+                p["gamma_priv"] == gamma_priv and p["correction_reg"] == reg
+                for p in results["params"]
+            ]
+            assert display.scores[i, j] == results["mean_test_score"][of].max()
+    assert display.scores[display.best] == searched.best_score_
+    assert display.ax_.get_xlabel() == "correction_reg"
+    assert [t.get_text() for t in display.ax_.get_yticklabels()] == ["0.1", "1"]
+    # Numbers before names, each value once; what is not chosen is C and the first beside it.
+    default = ScoreMapDisplay.from_estimator(searched, y="gamma")
+    assert (default.x_name, default.y_values) == ("C", [0.05, 0.5, "scale"])
+    plt.close("all")
+
+
+def test_path_of_scores(searched):
+    plt = pyplot()
+    display = ScorePathDisplay.from_estimator(searched, by="gamma", others="chosen")
+    assert display.scores.shape == (3, 2)
+    assert len(display.lines_) == 3
+    chosen = {k: v for k, v in searched.best_params_.items() if k not in ("C", "gamma")}
+    for line, gamma in enumerate(display.line_values):
+        for at, value in enumerate(display.values):
+            params = {**chosen, "C": value, "gamma": gamma}
+            k = searched.cv_results_["params"].index(params)
+            assert display.scores[line, at] == searched.cv_results_["mean_test_score"][k]
+    assert display.scores[display.best] == searched.best_score_
+    assert display.ax_.get_xscale() == "log"
+    plain = ScorePathDisplay.from_estimator(searched)
+    assert plain.scores.max() == searched.best_score_
+    assert ScorePathDisplay.from_estimator(searched, x="gamma").ax_.get_xscale() == "linear"
+    plt.close("all")
+
+
+def test_displays_of_other_searches():
+    """scikit-learn's own; lists of grids, of which one lacks a parameter; several scores; NaN."""
+    plt = pyplot()
+    X, y, _ = BINARY
+    grid = [{"kernel": ["linear"], "C": C}, {"kernel": ["rbf"], "gamma": [0.1, 1.0], "C": C}]
+    search = GridSearchCV(WeightedSVC(), grid, cv=3, scoring=["f1", "accuracy"], refit="f1")
+    search.fit(X, y)
+    display = ScoreMapDisplay.from_estimator(search, x="C", y="gamma")
+    assert display.score_name == "f1"
+    assert display.scores.shape == (2, 3)
+    both = ScoreMapDisplay.from_estimator(search, x="C", y="kernel", metric="accuracy")
+    assert both.y_values == ["linear", "rbf"]
+    search.cv_results_["mean_test_f1"][:-1] = np.nan
+    del search.best_index_
+    sparse = ScoreMapDisplay.from_estimator(search, x="C", y="gamma")
+    assert np.isfinite(sparse.scores).sum() == 1
+    assert sparse.best == (1, 2)
+    plt.close("all")
+
+
+def test_displays_name_what_is_wrong(searched):
+    with pytest.raises(NotFittedError):
+        ScoreMapDisplay.from_estimator(KernelGridSearchCV(WeightedSVC(), GRID))
+    with pytest.raises(ValueError, match="'c' is not a parameter of this search, which has"):
+        ScoreMapDisplay.from_estimator(searched, x="c")
+    with pytest.raises(ValueError, match=r"metric must be one of \['score'\]; got 'f1'"):
+        ScorePathDisplay.from_estimator(searched, metric="f1")
+    with pytest.raises(ValueError, match="others must be 'best' or 'chosen'"):
+        ScorePathDisplay.from_estimator(searched, others="all")
+    X, y, _ = BINARY
+    one = KernelGridSearchCV(WeightedSVC(), {"C": C}, cv=3).fit(X, y)
+    with pytest.raises(ValueError, match="2 parameters are needed, and this search varies"):
+        ScoreMapDisplay.from_estimator(one)
 
 
 # ---- bad input ----------------------------------------------------------------------------------

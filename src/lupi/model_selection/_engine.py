@@ -608,9 +608,11 @@ class _Split:
                     continue
                 blocks.clear()
                 K = _block(blocks, "main", spec, gram, of, p)
-                solution = batch.solve_large_wsvm(
-                    batch.WSVMPath(K, signs, weight, C), tol=tol, stop=stop
-                )
+                path = batch.WSVMPath(K, signs, weight, C)
+                if len(signs) <= batch.SMALL:
+                    (solution,) = batch.solve_wsvm([path], tol=tol)
+                else:
+                    solution = batch.solve_large_wsvm(path, tol=tol, stop=stop)
                 coef[:, p, slice(None) if of is None else of] = signs * solution.alpha
                 intercept[:, p] = solution.b
                 sound &= solution.violation <= tol

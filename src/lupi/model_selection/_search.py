@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 import warnings
@@ -12,7 +11,7 @@ from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from joblib import Parallel, delayed, effective_n_jobs
+from joblib import Parallel, cpu_count, delayed, effective_n_jobs
 from numpy.typing import NDArray
 from sklearn import config_context, get_config
 from sklearn.base import _fit_context, clone, is_classifier
@@ -32,8 +31,9 @@ from sklearn.utils import indexable
 from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.validation import _check_method_params, _num_samples
 
+from ..solvers.batch import SMALL
 from ..threads import limited
-from ._engine import Result, Task, can_serve, inner_name, results
+from ._engine import Numbered, Result, Task, can_serve, inner_name, results
 
 # Seconds after which a search on a terminal shows its progress unasked.
 _PATIENCE = 3.0
@@ -71,10 +71,18 @@ class _Progress:
             sys.stderr.write("\n")
 
 
-def _run(task: Task, config: dict[str, Any], threads: int) -> list[tuple[int, Result]]:
-    """All of a task, in a worker of joblib."""
+def _run(k: int, task: Task, config: dict[str, Any], threads: int) -> tuple[int, Numbered]:
+    """All of a task, in a worker of joblib, with its number."""
     with config_context(**config), limited(threads):
-        return [result for _, part in results([(0, task)]) for result in part]
+        return k, [result for _, part in results([(0, task)]) for result in part]
+
+
+def _parallel(**kwargs: Any) -> Any:
+    """Joblib's workers; results as they get ready, where the backend can do that."""
+    try:
+        return Parallel(return_as="generator_unordered", **kwargs)
+    except ValueError:  # multiprocessing cannot
+        return Parallel(**kwargs)
 
 
 class _KernelSearch:
@@ -258,15 +266,15 @@ class _KernelSearch:
             yield from results(tasks)
             return
         # As many tasks as there are workers: splits, and parts of the grid where these are few.
-        parts = -(-jobs // len(tasks))
+        # More where each takes long, so that all workers are busy to the end.
+        pieces = jobs if _num_samples(tasks[0][1].X) <= SMALL else 4 * jobs
+        parts = -(-pieces // len(tasks))
         small = [(k, piece) for k, task in tasks for piece in _pieces(task, parts)]
-        threads = max(1, (os.cpu_count() or 1) // min(jobs, len(small)))
+        threads = max(1, cpu_count() // min(jobs, len(small)))
         config = get_config()
-        out = Parallel(n_jobs=self.n_jobs, pre_dispatch=self.pre_dispatch)(
-            delayed(_run)(task, config, threads) for _, task in small
+        yield from _parallel(n_jobs=self.n_jobs, pre_dispatch=self.pre_dispatch)(
+            delayed(_run)(k, task, config, threads) for k, task in small
         )
-        for (k, _), part in zip(small, out, strict=True):
-            yield k, part
 
     def _keep(
         self, out: list[Result | None], candidates: list[Any], n_splits: int, scorers: Any
