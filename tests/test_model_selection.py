@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.datasets import load_iris, load_wine, make_classification
-from sklearn.exceptions import FitFailedWarning, NotFittedError
+from sklearn.exceptions import FitFailedWarning
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, make_scorer
@@ -465,7 +465,7 @@ def test_displays_of_other_searches():
 
 
 def test_displays_name_what_is_wrong(searched):
-    with pytest.raises(NotFittedError):
+    with pytest.raises(ValueError, match="a fitted search is needed"):
         ScoreMapDisplay.from_estimator(KernelGridSearchCV(WeightedSVC(), GRID))
     with pytest.raises(ValueError, match="'c' is not a parameter of this search, which has"):
         ScoreMapDisplay.from_estimator(searched, x="c")

@@ -6,7 +6,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from ._theory import fitted
 from .inspection import ROLES, explain
@@ -226,8 +225,12 @@ class _Scores:
     """
 
     def __init__(self, search: Any, names: list[str | None], metric: str | None, others: str):
-        check_is_fitted(search, "cv_results_")
-        results = search.cv_results_
+        results = getattr(search, "cv_results_", None)
+        if results is None:
+            raise ValueError(
+                f"a fitted search is needed; this {type(search).__name__} has no cv_results_. Call "
+                "fit first."
+            )
         if others not in ("best", "chosen"):
             raise ValueError(f"others must be 'best' or 'chosen'; got {others!r}.")
         known = [key.removeprefix("param_") for key in results if key.startswith("param_")]
