@@ -28,7 +28,7 @@ endif
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test slow lint docs bench clean anew
+.PHONY: help demo test slow sanitize lint docs bench clean anew
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{printf "%-14s %s\n", $$1, $$2}'
@@ -44,6 +44,20 @@ test: lint ## set up, check style and types, run the tests
 
 slow: $(VENV)/.stamp-lupi $(VENV)/.stamp-test ## set up, run the tests that take long
 	@$(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
+
+# The tests that reach the core, on a copy of the package that is built with the sanitizers. Python itself
+# is not, so their library goes first, and libstdc++ with it, whose exceptions it looks at; what Python
+# keeps until it ends is not a leak of ours.
+SANITIZED := build/sanitized
+SANITIZE_TESTS := core certificates references properties failures svmplus_estimator
+sanitize: $(VENV)/.stamp-lupi $(VENV)/.stamp-test ## set up, test the core under Address- and UBSanitizer
+	@$(PIP) --no-build-isolation --no-deps --upgrade --target $(SANITIZED) \
+	    -C build-dir=build/sanitize -C cmake.define.LUPI_SANITIZE=ON .
+	@PYTHONPATH=$(SANITIZED) ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 \
+	    UBSAN_OPTIONS=print_stacktrace=1 \
+	    LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
+	    $(BIN)/python -m pytest -m "not slow" --patience 20 -p no:cacheprovider \
+	    $(or $(PYTEST_ARGS),$(SANITIZE_TESTS:%=tests/test_%.py))
 
 lint: $(VENV)/.stamp-lupi $(VENV)/.stamp-test ## set up, check style and types
 	@$(BIN)/ruff check --quiet .

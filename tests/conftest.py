@@ -30,8 +30,14 @@ def _limit(seconds):
 def time_limit(request):
     """``@pytest.mark.within(seconds)`` changes the limit of a test."""
     mark = request.node.get_closest_marker("within")
-    with _limit(mark.args[0] if mark else LIMIT):
+    with _limit((mark.args[0] if mark else LIMIT) * request.config.getoption("--patience")):
         yield
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--patience", type=float, default=1.0, help="factor on the time that a test may take"
+    )
 
 
 def pytest_configure(config):
