@@ -56,7 +56,7 @@ sanitize: $(VENV)/.stamp-lupi $(VENV)/.stamp-test ## set up, test the core under
 	@PYTHONPATH=$(SANITIZED) ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 \
 	    UBSAN_OPTIONS=print_stacktrace=1 \
 	    LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
-	    $(BIN)/python -m pytest -m "not slow" --patience 20 -p no:cacheprovider \
+	    $(BIN)/python -m pytest -m "not slow" -k "not interrupt" --patience 20 -p no:cacheprovider \
 	    $(or $(PYTEST_ARGS),$(SANITIZE_TESTS:%=tests/test_%.py))
 
 lint: $(VENV)/.stamp-lupi $(VENV)/.stamp-test ## set up, check style and types

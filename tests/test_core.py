@@ -214,7 +214,7 @@ ORDER = ["baseline", "avx2", "avx512"]
 
 
 @pytest.fixture(scope="module")
-def by_isa(tmp_path_factory):
+def by_isa(tmp_path_factory, request):
     """What each instruction set computes on the same input, each in its own process."""
     folder = tmp_path_factory.mktemp("isa")
     rng = np.random.default_rng(0)
@@ -239,7 +239,7 @@ def by_isa(tmp_path_factory):
             [sys.executable, "-c", ISA_SCRIPT, folder / "data.npz", folder / f"{isa}.npz"],
             env={**os.environ, "LUPI_ISA": isa},
             check=True,
-            timeout=60,
+            timeout=60 * request.config.getoption("--patience"),
         )
         with np.load(folder / f"{isa}.npz") as loaded:
             results[isa] = dict(loaded)
