@@ -220,7 +220,7 @@ class Answer:
     rows_needed: dict[str, list[tuple[float, str]]]
 
     def __str__(self) -> str:
-        parts = [f"{self.headline} {self.worth}".strip(), self.advice, *self.remarks]
+        parts = [self.headline, self.worth, self.advice, *self.remarks]
         return "\n\n".join(part for part in parts if part)
 
 

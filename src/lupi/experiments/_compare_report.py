@@ -161,7 +161,7 @@ def _interval(gain: Difference) -> str:
 def _worth(rows: float, side: str, size: int) -> str:
     """Extra rows with which the SVM is as good."""
     extra = rows - size
-    sign = "+" if extra > 0 else "−" if extra < 0 else ""
+    sign = "+" if extra >= 0.5 else "−" if extra <= -0.5 else ""
     bound = {"more": "> ", "less": "< "}.get(side, "")
     return f"{bound}{sign}{size_of(abs(extra))}"
 
@@ -206,7 +206,7 @@ def _side_by_side(found: Comparison) -> list[Any]:
         Prose(
             "Points fewer: by how much the errors are below the SVM's on the same rows. Worth in "
             "rows: how many more (or, with a minus, fewer) training rows the SVM needs to be as "
-            f"good. No more than {sizes[-1]} rows were tried: > 0 at this size means that the SVM "
+            f'good. No more than {sizes[-1]} rows were tried: "> 0" here means that the SVM '
             "needs more of them."
         ),
     ]

@@ -16,6 +16,7 @@ from ._table import as_words
 # file with anything else is not opened.
 _TRUSTED = frozenset(
     {
+        "lupi.estimators._base.PairSolution",
         "lupi.estimators._svm_plus.SVMPlusClassifier",
         "lupi.estimators._weight_learning.WeightLearningClassifier",
         "lupi.estimators._weighted_svc.WeightedSVC",

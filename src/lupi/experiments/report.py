@@ -202,8 +202,7 @@ class Figure:
         from matplotlib import pyplot as plt
 
         text = io.StringIO()
-        # The names of clip paths and markers come from this salt: unique in a page, and the same
-        # every time.
+        # The names of clip paths and markers come from this salt: the same every time.
         with mpl.rc_context({"svg.hashsalt": name}):
             figure.savefig(text, format="svg", metadata={"Date": None})
         plt.close(figure)
@@ -215,6 +214,8 @@ class Figure:
         svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.S)
         svg = re.sub(r'\s+xmlns(:\w+)?="[^"]*"', "", svg)
         svg = svg.replace("xlink:href", "href")
+        # matplotlib counts the parts of each figure from 1; in a page their names must differ.
+        svg = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{html.escape(self.name)}-", svg)
         svg = re.sub(r'(<svg[^>]*?)\s+width="[^"]*"', r"\1", svg, count=1)
         svg = re.sub(r'(<svg[^>]*?)\s+height="[^"]*"', r"\1", svg, count=1)
         label = html.escape(self.alt or self.caption or self.name)
@@ -431,7 +432,7 @@ th code,td code{overflow-wrap:normal;white-space:nowrap}
 th,td{text-align:left;vertical-align:top;padding:.32rem .9rem .32rem 0;
 border-bottom:1px solid var(--grid)}
 thead th{color:var(--faint);font-weight:600;border-bottom:2px solid var(--grid)}
-tbody th{font-weight:400}
+tbody th{font-weight:400;min-width:7rem}
 .number{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
 .strong th,.strong td{font-weight:650}
 figure{margin:1rem 0;break-inside:avoid}
@@ -456,7 +457,8 @@ body{font-size:10pt}
 main{max-width:none;padding:0}
 nav{display:none}
 h2{break-after:avoid}
-table,tr,.answer{break-inside:avoid}
+tr,.answer{break-inside:avoid}
+figure svg{max-width:13cm}
 .wide{overflow:visible}
 .answer{border:1px solid var(--grid);border-left:.3rem solid var(--open)}
 details{border:0;padding:0}
