@@ -36,8 +36,9 @@ help: ## show this list
 	@echo "  PYTHON=python3.12 and CXX=clang++ choose the interpreter and the compiler"
 	@echo "  (after a new CXX=, make clean); PYTEST_ARGS='-k certificate' passes options to pytest."
 
-demo: $(VENV)/.stamp-lupi ## set up, train on data that ships with scikit-learn, print the certificate
-	@$(BIN)/python examples/demo.py
+demo: $(VENV)/.stamp-lupi $(VENV)/.stamp-experiments ## set up, compare on data that ships with scikit-learn
+	@rm -rf build/demo
+	@$(BIN)/lupi compare --demo --out build/demo
 
 test: lint ## set up, check style and types, run the tests
 	@$(BIN)/python -m pytest -m "not slow" $(PYTEST_ARGS)
@@ -92,6 +93,6 @@ $(VENV)/.stamp-build: $(VENV)/.stamp-python pyproject.toml tools/requirements.py
 $(VENV)/.stamp-lupi: $(VENV)/.stamp-build $(SOURCES)
 	@$(PIP) --no-build-isolation . && touch $@
 
-# What an extra asks for: .stamp-test, .stamp-docs, .stamp-bench.
+# What an extra asks for: .stamp-experiments, .stamp-test, .stamp-docs, .stamp-bench.
 $(VENV)/.stamp-%: $(VENV)/.stamp-python pyproject.toml tools/requirements.py
 	@$(BIN)/python tools/requirements.py $* > $@.txt && $(PIP) -r $@.txt && touch $@

@@ -34,7 +34,6 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",
     "filename_pattern": r"/plot_",
-    "ignore_pattern": r"demo\.py$",
     "backreferences_dir": "generated/backreferences",
     "doc_module": ("lupi",),
     "abort_on_example_error": True,

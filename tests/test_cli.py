@@ -220,6 +220,8 @@ def started(command, journal):
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        # A shell that runs the tests in the background has them ignore Ctrl-C.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     while not (journal.is_file() and journal.read_bytes().count(b"\n") > before):
         assert process.poll() is None, process.communicate()

@@ -396,7 +396,7 @@ def _feature(values: Any, column: str, notes: list[str]) -> Any:
                 )
         return floats
     words = as_words(values)
-    different = int(values.nunique())
+    different = len({word for word in words if isinstance(word, str)})
     if different > _MANY_WORDS and different > 0.5 * n:
         notes.append(
             f"`{column}` has {different} different words in {n} rows. If it is a name or a text, "
@@ -406,7 +406,7 @@ def _feature(values: Any, column: str, notes: list[str]) -> Any:
 
 
 def as_words(values: Any) -> NDArray[Any]:
-    """The values of a column as strings; missing ones as NaN.
+    """The values of a column as strings; missing and empty ones as NaN.
 
     Parameters
     ----------
@@ -418,8 +418,8 @@ def as_words(values: Any) -> NDArray[Any]:
     """
     words = np.asarray(values.astype(object)).copy()
     missing = np.asarray(values.isna())
-    words[~missing] = [str(value) for value in words[~missing]]
-    words[missing] = np.nan
+    words[~missing] = [str(value).strip() for value in words[~missing]]
+    words[missing | (words == "")] = np.nan
     return words
 
 
