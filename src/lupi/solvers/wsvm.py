@@ -3,8 +3,8 @@
 Problem
     eq:svmw_dual in signed variables a = y alpha (see ``_core/wsvm.hpp``).
 Method
-    1. Working sets to a fair start, then two-variable descent over cached kernel rows, which are kept
-       in 16 bits (rbf) or float32 and for the active variables only (``_core/wsvm.cpp``).
+    1. Working sets to a fair start, then two-variable descent over cached kernel rows, which are
+       kept in 16 bits (rbf) or float32 and for the active variables only (``_core/wsvm.cpp``).
     2. An active-set finish in float64 (``_core/active_set.cpp``) that ends at the exact optimum;
        always on small problems, and wherever it costs less than the descent or `tol` asks for it.
     3. The certificate, in float64, from alpha alone. If it does not confirm `tol` (short rows lose
