@@ -145,8 +145,9 @@ class Table:
             for name, align in zip(self.columns, aligned, strict=True)
         )
         caption = f"<caption>{_inline(self.caption)}</caption>" if self.caption else ""
+        short = ' class="short"' if len(body) <= 12 else ""  # not cut between pages of paper
         return (
-            f'<div class="wide"><table>{caption}<thead><tr>{head}</tr></thead>'
+            f'<div class="wide"><table{short}>{caption}<thead><tr>{head}</tr></thead>'
             f"<tbody>{''.join(body)}</tbody></table></div>"
         )
 
@@ -434,6 +435,7 @@ border-bottom:1px solid var(--grid)}
 thead th{color:var(--faint);font-weight:600;border-bottom:2px solid var(--grid)}
 tbody th{font-weight:400;min-width:7rem}
 .number{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
+thead .number{white-space:normal}
 .strong th,.strong td{font-weight:650}
 figure{margin:1rem 0;break-inside:avoid}
 figure svg{display:block;width:100%;height:auto;max-width:40rem}
@@ -457,7 +459,7 @@ body{font-size:10pt}
 main{max-width:none;padding:0}
 nav{display:none}
 h2{break-after:avoid}
-tr,.answer{break-inside:avoid}
+tr,table.short,.answer{break-inside:avoid}
 figure svg{max-width:13cm}
 .wide{overflow:visible}
 .answer{border:1px solid var(--grid);border-left:.3rem solid var(--open)}
