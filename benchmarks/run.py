@@ -18,6 +18,7 @@ from pathlib import Path
 import datasets
 import experiments
 import joblib
+import search_experiments
 import solvers
 import svmplus_experiments
 import svmplus_objective
@@ -29,6 +30,7 @@ PARTS = Path(__file__).parent / "parts"
 EXPERIMENTS = {name: (f, "solvers") for name, f in experiments.EXPERIMENTS.items()} | {
     name: (f, "solvers_svmplus") for name, f in svmplus_experiments.EXPERIMENTS.items()
 }
+EXPERIMENTS |= {name: (f, "solvers") for name, f in search_experiments.EXPERIMENTS.items()}
 
 
 def arguments():

@@ -106,6 +106,15 @@ def cross_expand(
     sign: Any,
     threads: int,
 ) -> None: ...
+def wsvm_large_path(
+    path: tuple[Any, ...],
+    tol: float,
+    polish_tol: float,
+    early: float,
+    few: int,
+    max_steps: int,
+    stop: Callable[[], None],
+) -> None: ...
 def wsvm_paths(
     paths: list[tuple[Any, ...]],
     tol: float,

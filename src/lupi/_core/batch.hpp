@@ -24,6 +24,16 @@ struct WsvmPath {
 void wsvm_paths(const std::vector<WsvmPath>& paths, double tol, i64 max_steps, double polish_tol,
                 Pool& pool, const Check& check);
 
+// A path of problems too large for wsvm_solve_small, on the calling thread: the same descent with the kernel
+// in single precision beside the one in double, to `early`; then the finish where at most `few` variables
+// are free, whose solution is exact, or else the descent down to tol. Steps that are spent are no error:
+// the caller judges the solutions.
+struct LargePathOptions {
+  double tol, polish_tol, early;
+  i64 few, max_steps;
+};
+void wsvm_large_path(const WsvmPath& path, const LargePathOptions& options, const Check& check);
+
 // SVM+ with costs C[k] * weight and inverse_reg[k] = 1 / correction_reg: eq:svmp_dual for k = 0..m.
 struct SvmPlusPath {
   i64 n, n_priv, m;

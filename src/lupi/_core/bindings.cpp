@@ -154,6 +154,37 @@ void check_indices(const InI64& idx, i64 n) {
     if (idx.data()[r] < 0 || idx.data()[r] >= n) throw nb::value_error("index out of range");
 }
 
+using PyWsvmPath = std::tuple<Gram, InF64, InF64, InF64, Array<double, 2>, Array<i64, 1>>;
+
+WsvmPath make_path(const PyWsvmPath& path) {
+  const auto& [gram, y, weight, C, a, steps] = path;
+  const i64 n = i64(gram.shape(0)), m = i64(C.shape(0));
+  expect_length(i64(gram.shape(1)), n, "gram (columns)");
+  expect_length(i64(y.shape(0)), n, "y");
+  expect_length(i64(weight.shape(0)), n, "weight");
+  expect_length(i64(a.shape(0)), m, "a (rows)");
+  expect_length(i64(a.shape(1)), n, "a (columns)");
+  expect_length(i64(steps.shape(0)), m, "steps");
+  return {n, m, gram.data(), y.data(), weight.data(), C.data(), a.data(), steps.data()};
+}
+
+// Calls a Python function every 50 ms, for threads that no signal reaches; what it raises ends the work.
+class StopCheck {
+ public:
+  explicit StopCheck(nb::object stop) : stop_(std::move(stop)) {}
+  void operator()() {
+    const auto now = std::chrono::steady_clock::now();
+    if (now - last_ < std::chrono::milliseconds(50)) return;
+    last_ = now;
+    nb::gil_scoped_acquire gil;
+    stop_();
+  }
+
+ private:
+  nb::object stop_;
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+};
+
 }  // namespace
 
 NB_MODULE(_core_ext, m) {
@@ -435,22 +466,27 @@ NB_MODULE(_core_ext, m) {
         "inverse_reg"_a, "offset"_a.noconvert().none(), "alpha"_a.noconvert(), "zeta"_a.noconvert(),
         "delta"_a.noconvert(), "tol"_a, "max_iter"_a, "memory"_a, "threads"_a, "report"_a = nb::none());
 
+  // path: (gram, y, weight, C, a, steps); see batch.hpp. `stop` is asked now and then, and raises.
+  m.def("wsvm_large_path",
+        [](const PyWsvmPath& path, double tol, double polish_tol, double early, i64 few, i64 max_steps,
+           nb::object stop) {
+          const WsvmPath one = make_path(path);
+          StopCheck asked(std::move(stop));
+          released([&](const Check& check) {
+            wsvm_large_path(one, {tol, polish_tol, early, few, max_steps}, [&] {
+              check();
+              asked();
+            });
+          });
+        },
+        "path"_a, "tol"_a, "polish_tol"_a, "early"_a, "few"_a, "max_steps"_a, "stop"_a);
+
   // paths: (gram, y, weight, C, a, steps) each; see batch.hpp.
   m.def("wsvm_paths",
-        [](const std::vector<std::tuple<Gram, InF64, InF64, InF64, Array<double, 2>, Array<i64, 1>>>&
-               paths,
-           double tol, i64 max_steps, double polish_tol, int threads) {
+        [](const std::vector<PyWsvmPath>& paths, double tol, i64 max_steps, double polish_tol,
+           int threads) {
           std::vector<WsvmPath> all;
-          for (const auto& [gram, y, weight, C, a, steps] : paths) {
-            const i64 n = i64(gram.shape(0)), m = i64(C.shape(0));
-            expect_length(i64(gram.shape(1)), n, "gram (columns)");
-            expect_length(i64(y.shape(0)), n, "y");
-            expect_length(i64(weight.shape(0)), n, "weight");
-            expect_length(i64(a.shape(0)), m, "a (rows)");
-            expect_length(i64(a.shape(1)), n, "a (columns)");
-            expect_length(i64(steps.shape(0)), m, "steps");
-            all.push_back({n, m, gram.data(), y.data(), weight.data(), C.data(), a.data(), steps.data()});
-          }
+          for (const PyWsvmPath& path : paths) all.push_back(make_path(path));
           released([&](const Check& check) {
             Pool pool(threads);
             wsvm_paths(all, tol, max_steps, polish_tol, pool, check);

@@ -52,8 +52,8 @@ Result = dict[str, Any]
 Numbered = list[tuple[int, Result]]
 # Models that are done, and models that need their own fit.
 Solved = tuple[list["_Model"], list["_Model"]]
-# Asked between two models whether to stop.
-Stop = Callable[[], bool]
+# Called now and then; raises where the work is to stop.
+Stop = Callable[[], None]
 # What one thread does from beginning to end.
 Work = Callable[[Stop], Iterator[Solved]]
 
@@ -185,11 +185,15 @@ def results(tasks: Iterable[tuple[int, Task]]) -> Iterator[tuple[int, Numbered]]
     beside the last ones of this.
     """
     threads = n_threads(np.inf)
-    stop = threading.Event()
+    stopped = threading.Event()
     config = get_config()
     waiting: dict[Future[Numbered], int] = {}
     with ExitStack() as stack:
         pool: ThreadPoolExecutor | None = None
+
+        def stop() -> None:
+            if stopped.is_set():
+                raise KeyboardInterrupt
 
         def ready(most: int) -> Iterator[tuple[int, Numbered]]:
             """What is done, until at most so many pieces are under way."""
@@ -202,15 +206,15 @@ def results(tasks: Iterable[tuple[int, Task]]) -> Iterator[tuple[int, Numbered]]
                 if not callable(part):
                     yield k, part
                 elif threads == 1:
-                    yield k, part(stop.is_set)
+                    yield k, part(stop)
                 else:
                     if pool is None:
                         # The threads of a BLAS would be in the way of these.
                         stack.enter_context(one_blas_thread())
                         pool = ThreadPoolExecutor(threads)
                         stack.callback(pool.shutdown, cancel_futures=True)
-                        stack.callback(stop.set)  # before it waits for what is under way
-                    waiting[pool.submit(_on_a_thread, part, stop.is_set, config)] = k
+                        stack.callback(stopped.set)  # before it waits for what is under way
+                    waiting[pool.submit(_on_a_thread, part, stop, config)] = k
                     yield from ready(2 * threads)
         yield from ready(0)
 
@@ -673,8 +677,7 @@ class _Split:
             last: list[tuple[float, Solution] | None] = [None] * len(pairs)
             path: Any = None
             for model in members:
-                if stop():
-                    return
+                stop()
                 begin = time.perf_counter()
                 s = model.settings
                 this = (_key(s["class_weight"]), _key(s["tol"]), _key(s.get("correction_reg")))

@@ -29,8 +29,6 @@ from . import svmplus, wsvm
 # Above SMALL, where few variables are free, the descent ends here and the finish does the rest. At
 # n = 1,600 a path takes a tenth longer with a third or three times of it, and with 1e-1 twice that.
 _EARLY = 3e-3
-# Rounds of descent and finish before a problem counts as not solved.
-_ATTEMPTS = 8
 # Rows up to which a problem is small: the whole kernel is at hand, and one thread solves it.
 SMALL = wsvm._SMALL
 
@@ -153,14 +151,14 @@ def serves_large(tol: float) -> bool:
 
 
 def solve_large_wsvm(
-    path: WSVMPath, *, tol: float = 1e-3, stop: Callable[[], bool] = lambda: False
+    path: WSVMPath, *, tol: float = 1e-3, stop: Callable[[], None] = lambda: None
 ) -> PathSolution:
     """Solve a path of weighted SVMs with more rows than `SMALL`, on the calling thread.
 
-    The method of :mod:`lupi.solvers.wsvm` with the kernel at hand: rows in single precision, which
-    all problems of the path share, steer the descent, and the matrix in double does the rest. With
-    few free variables the finish takes over early, where it costs less than the end of the descent,
-    and the solution is exact, as that of a single fit is; with many the violation ends at `tol`.
+    The method of :mod:`lupi.solvers.wsvm` with the kernel at hand (``_core/batch.hpp``): a copy in
+    single precision steers the descent, and the matrix in double does the rest. With few free
+    variables the finish takes over early, where it costs less than the end of the descent, and the
+    solution is exact, as that of a single fit is; with many the violation ends at `tol`.
 
     Parameters
     ----------
@@ -169,60 +167,24 @@ def solve_large_wsvm(
     tol : float
         Largest KKT violation.
     stop : callable
-        Asked between two problems; the rest of the path is then left at zero.
+        Called now and then; what it raises ends the work.
 
     Returns
     -------
     PathSolution
     """
-    y, n = path.y, len(path.y)
-    kernel = core.gram_kernel(path.gram)
-    rows = core.row_cache(kernel, n, 4)
-    a, steps = np.zeros((len(path.C), n)), np.zeros(len(path.C), dtype=np.int64)
-    v = y.copy()
-    few, polish_tol = wsvm._CHEAP_POLISH, min(tol, wsvm._POLISH_TOL)
-    for k, C in enumerate(path.C):
-        if stop():
-            break
-        signed = y * (C * path.weight)
-        lo, hi = np.minimum(signed, 0.0), np.maximum(signed, 0.0)
-        if k > 0:
-            _grow(a[k], v, path, a[k - 1], k, lo, hi)
-        target = max(tol, _EARLY)
-        for attempt in range(_ATTEMPTS):
-            cold = k + attempt == 0
-            most = wsvm._MANY_STEPS
-            steps[k] += core.wsvm_descend(rows, y, lo, hi, a[k], v, target, most, cold, 1)[0]
-            if np.count_nonzero((a[k] > lo) & (a[k] < hi)) <= few:
-                violation = core.wsvm_polish(kernel, y, lo, hi, a[k], v, polish_tol, few, 200, 1)[0]
-            elif target > tol:
-                violation = np.inf
-            else:
-                support, product = a[k].nonzero()[0], np.empty(n)
-                kernel.combine(support, a[k, support], product, 1)
-                v[:] = y - product
-                violation = v[a[k] < hi].max() - v[a[k] > lo].min()
-            if violation <= tol:
-                break
-            target = tol if target > tol else 0.95 * tol
+    m, n = len(path.C), len(path.y)
+    a, steps = np.zeros((m, n)), np.zeros(m, dtype=np.int64)
+    core.wsvm_large_path(
+        (path.gram, path.y, path.weight, path.C, a, steps),
+        tol,
+        min(tol, wsvm._POLISH_TOL),
+        _EARLY,
+        wsvm._CHEAP_POLISH,
+        wsvm._MANY_STEPS,
+        stop,
+    )
     return _checked([(path, a, steps)])[0]
-
-
-def _grow(
-    a: Vector, v: Vector, path: WSVMPath, last: Vector, k: int, lo: Vector, hi: Vector
-) -> None:
-    """A start at C[k] from the solution at C[k - 1], and v = y - K a from that there; in place.
-
-    Rows at their cost stay at it and the others grow in proportion, so that sum(a) = 0 stays. Where
-    no row is at its cost, the solution is that of every larger C, and stays as it is.
-    """
-    full = (last != 0) & (np.abs(last) >= path.C[k - 1] * path.weight)
-    if not full.any():
-        a[:] = last
-        return
-    ratio = path.C[k] / path.C[k - 1]
-    a[:] = np.where(full, np.where(path.y > 0, hi, lo), np.clip(ratio * last, lo, hi))
-    v[:] = path.y - ratio * (path.y - v)
 
 
 def solve_svmplus(
