@@ -437,27 +437,36 @@ inline Extremes<R> update_and_find(R* v, const Side* side, const S* Ki, const S*
   const R infinity = R(__builtin_inf());
   const Vec<R> highest = splat<R>(infinity), lowest = splat<R>(-infinity);
   const IVec<R> step = IVec<R>{} + typename V<R>::integer(L);
-  Vec<R> best = lowest, least = highest;
-  IVec<R> where = {}, index = iota<R>() + typename V<R>::integer(begin);
-  for (i64 k = begin; k < end; k += L, index += step) {
+  // Two chains that do not wait for each other: a comparison takes longer than all else for a vector.
+  Vec<R> best[2] = {lowest, lowest}, least[2] = {highest, highest};
+  IVec<R> where[2] = {}, index = iota<R>() + typename V<R>::integer(begin);
+  auto visit = [&](i64 k, int c) {
     look_ahead<far>(Kj + k);
     const Vec<R> x = load<R>(v + k) - scaled * (load_row(Ki + k) - load_row(Kj + k));
     store<R>(v + k, x);
     const IVec<R> s = load_side<R>(side + k);
     const Vec<R> u = (s & may_rise) != 0 ? x : lowest, w = (s & may_fall) != 0 ? x : highest;
-    auto greater = u > best;
-    best = greater ? u : best;
-    where = greater ? index : where;
-    least = w < least ? w : least;
+    auto greater = u > best[c];
+    best[c] = greater ? u : best[c];
+    where[c] = greater ? index : where[c];
+    least[c] = w < least[c] ? w : least[c];
+    index += step;
+  };
+  i64 k = begin;
+  for (; k + 2 * L <= end; k += 2 * L) {
+    visit(k, 0);
+    visit(k + L, 1);
   }
+  if (k < end) visit(k, 0);
   Extremes<R> e{-infinity, infinity, begin};
-  for (int l = 0; l < L; ++l) {
-    if (best[l] > e.largest || (best[l] == e.largest && where[l] < e.where)) {
-      e.largest = best[l];
-      e.where = where[l];
+  for (int c = 0; c < 2; ++c)
+    for (int l = 0; l < L; ++l) {
+      if (best[c][l] > e.largest || (best[c][l] == e.largest && where[c][l] < e.where)) {
+        e.largest = best[c][l];
+        e.where = where[c][l];
+      }
+      if (least[c][l] < e.smallest) e.smallest = least[c][l];
     }
-    if (least[l] < e.smallest) e.smallest = least[l];
-  }
   return e;
 }
 
@@ -474,9 +483,9 @@ inline Partner<R> find_partner(const R* v, const Side* side, const S* Ki, const 
   const IVec<R> step = IVec<R>{} + typename V<R>::integer(L);
   const Vec<R> none = splat<R>(R(-1)), flat = splat<R>(min_curvature<R>);
   const R base = kii - R(2) * offset_of<S>(scale), factor = R(2) * factor_of<S>(scale);
-  Vec<R> gain = none;
-  IVec<R> where = {}, index = iota<R>() + typename V<R>::integer(begin);
-  for (i64 k = begin; k < end; k += L, index += step) {
+  Vec<R> gain[2] = {none, none};  // as in update_and_find
+  IVec<R> where[2] = {}, index = iota<R>() + typename V<R>::integer(begin);
+  auto visit = [&](i64 k, int c) {
     look_ahead<far>(Ki + k);
     const Vec<R> diff = vi - load<R>(v + k);
     // 16 bits serve the rbf kernel only, whose diagonal is 1.
@@ -486,14 +495,23 @@ inline Partner<R> find_partner(const R* v, const Side* side, const S* Ki, const 
     Vec<R> g = diff * diff * Approx<R>::reciprocal(eta);
     g = diff > R(0) ? g : none;
     g = (load_side<R>(side + k) & may_fall) != 0 ? g : none;
-    auto greater = g > gain;
-    gain = greater ? g : gain;
-    where = greater ? index : where;
+    auto greater = g > gain[c];
+    gain[c] = greater ? g : gain[c];
+    where[c] = greater ? index : where[c];
+    index += step;
+  };
+  i64 k = begin;
+  for (; k + 2 * L <= end; k += 2 * L) {
+    visit(k, 0);
+    visit(k + L, 1);
   }
+  if (k < end) visit(k, 0);
   Partner<R> best{R(-1), -1};
-  for (int l = 0; l < L; ++l)
-    if (gain[l] > best.gain || (gain[l] == best.gain && best.where >= 0 && where[l] < best.where))
-      best = {gain[l], i64(where[l])};
+  for (int c = 0; c < 2; ++c)
+    for (int l = 0; l < L; ++l)
+      if (gain[c][l] > best.gain ||
+          (gain[c][l] == best.gain && best.where >= 0 && where[c][l] < best.where))
+        best = {gain[c][l], i64(where[c][l])};
   return best;
 }
 
