@@ -576,8 +576,9 @@ class _Split:
         n = rows.X.shape[0]
         share = cache_size / min(len(groups), n_threads(np.inf))
         largest = max(len(signs) for *_, signs in rows.checker._pairs(rows.label))
-        # A kernel in double, its rows in single precision, and both for a pair of the classes.
-        bytes_needed = 12.0 * n * n + (12.0 * largest**2 if largest < n else 0.0)
+        # A kernel in double, its rows in single precision, and both for a pair of the classes;
+        # twice, since memory that one kernel leaves may not fit the next.
+        bytes_needed = 24.0 * n * n + (24.0 * largest**2 if largest < n else 0.0)
         for spec, models in groups.items():
             at_hand = bytes_needed <= 1e6 * share and all(
                 m.corr is None and spec.is_psd and batch.serves_large(float(m.settings["tol"]))
