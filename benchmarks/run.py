@@ -22,13 +22,21 @@ import search_experiments
 import solvers
 import svmplus_experiments
 import svmplus_objective
+import weights_experiments
+import weights_objective
 from threadpoolctl import threadpool_info
 
 RESULTS = Path(__file__).parent / "RESULTS.md"
 PARTS = Path(__file__).parent / "parts"
 # Experiment -> the function, and the package of its solvers.
-EXPERIMENTS = {name: (f, "solvers") for name, f in experiments.EXPERIMENTS.items()} | {
-    name: (f, "solvers_svmplus") for name, f in svmplus_experiments.EXPERIMENTS.items()
+EXPERIMENTS = {
+    name: (f, package)
+    for module, package in (
+        (experiments, "solvers"),
+        (svmplus_experiments, "solvers_svmplus"),
+        (weights_experiments, "solvers_weights"),
+    )
+    for name, f in module.EXPERIMENTS.items()
 }
 EXPERIMENTS |= {name: (f, "solvers") for name, f in search_experiments.EXPERIMENTS.items()}
 
@@ -83,7 +91,8 @@ def machine(loaded):
         f"* Python {platform.python_version()}; "
         + ", ".join(f"{name} {version(name)}" for name in packages)
         + f"; {', '.join(sorted(blas))}",
-        f"* data: `{datasets.DESCRIPTION}`; `{svmplus_objective.DESCRIPTION}`",
+        f"* data: `{datasets.DESCRIPTION}`; `{svmplus_objective.DESCRIPTION}`; "
+        f"`{weights_objective.DESCRIPTION}`",
         f"* settings: RBF kernel, gamma = 1/{datasets.N_FEATURES}, tol = 1e-3 for every solver",
     ]
 

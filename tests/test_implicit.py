@@ -148,6 +148,27 @@ def test_warm_start_reaches_the_same_point(seed):
     np.testing.assert_allclose(warm.expansion, cold.expansion, atol=1e-7 * other.c.max())
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_solution_moves_with_its_weights_to_first_order(seed):
+    """`Curvature.moved` against the solution of the other weights and the full Jacobian."""
+    problem, _ = random_bilevel(seed)
+    solution = newton.solve(problem, tol=1e-12)
+    curvature = newton.Curvature.at(problem, solution.values)
+    change = problem.c * np.random.default_rng(seed).uniform(-1, 1, problem.n)
+    moved = curvature.moved(solution, problem.c + change)
+    if not len(curvature.curved):
+        assert moved is solution
+        return
+    d_coef, d_b = jacobian(problem, solution)
+    name = "w" if problem.linear else "expansion"
+    step = getattr(moved, name) - getattr(solution, name)
+    np.testing.assert_allclose(step, d_coef @ change, atol=1e-8 * (1 + np.abs(step).max()))
+    assert moved.b - solution.b == pytest.approx(d_b @ change, abs=1e-8 * (1 + abs(moved.b)))
+    coef = getattr(moved, name)
+    values = problem.matrix @ coef + moved.b
+    np.testing.assert_allclose(moved.values, values, atol=1e-8 * (1 + np.abs(values).max()))
+
+
 def test_zero_weight_is_a_row_left_out():
     problem, _ = random_bilevel(4, zeros=0.5)
     keep = problem.c > 0
@@ -324,7 +345,7 @@ def test_no_curved_row():
     solution = newton.solve(problem)
     assert solution.status is Status.OPTIMAL
     found = hypergradient(problem, solution, criterion)
-    assert found.curved == 0
+    assert len(found.curvature.curved) == 0
     # a = (1, -1), one validation row with slope g: dE/dc_i = g * y_i k_i.
     g = criterion.slopes(found.values)[0]
     np.testing.assert_allclose(found.c, g * y * np.array([0.3, 0.1]), rtol=1e-12)

@@ -21,12 +21,14 @@ from lupi.bilevel.search import (
     Budget,
     FeatureWeighting,
     GroupWeighting,
+    MarginWeighting,
     Objective,
     Settings,
     Task,
     Weighting,
     minimise,
 )
+from lupi.estimators._machine import belief, log_loss
 from lupi.losses import LOSSES, SmoothHinge
 from lupi.problems import SmoothWSVMProblem
 from lupi.weighting import (
@@ -86,6 +88,7 @@ def weightings():
         "free": Weighting(start),
         "groups": GroupWeighting(start, group),
         "features": FeatureWeighting(start, rng.normal(size=(60, 3))),
+        "margins": MarginWeighting(start, rng.normal(size=60), np.array([1.0, 3.0])),
         "budget": Budget(Weighting(start), 0.5 * start.sum()),
         "budget of features": Budget(FeatureWeighting(start, rng.normal(size=(60, 2))), 30.0),
     }
@@ -109,7 +112,11 @@ def test_gradient_of_the_objective(kind, penalty):
 @pytest.mark.parametrize("kind", weightings())
 def test_weights_start_where_they_should_and_stay_possible(kind):
     weighting = weightings()[kind]
-    if "budget" not in kind:
+    if kind == "margins":
+        odds = np.exp(1.0 + 3.0 * weighting.margin)
+        expected = weighting.start * odds / (1 + odds)
+        np.testing.assert_allclose(weighting.weights(weighting.theta0), expected, rtol=1e-12)
+    elif "budget" not in kind:
         np.testing.assert_allclose(weighting.weights(weighting.theta0), weighting.start, rtol=1e-12)
     objective, _ = w_objective(weighting)
     found = minimise(objective, max_iter=30)
@@ -132,7 +139,7 @@ def test_search_history_and_status():
     assert found.best.value <= found.first.value
     assert minimise(objective, max_iter=3).status == "max_iter"
     # A warm start at the solution stays there.
-    again = minimise(objective, theta=found.theta, init=found.best.solutions, tol=1e-6)
+    again = minimise(objective, theta=found.theta, init=found.best, tol=1e-6)
     assert again.n_iter <= 2
 
 
@@ -151,12 +158,12 @@ def test_search_can_be_stopped_from_outside():
 
 
 def test_no_progress_keeps_the_start():
-    """A slope that points uphill: the line search finds nothing, and says so."""
+    """Slopes that lie, every step leads up: the line search finds nothing, and says so."""
 
     class Uphill(Objective):
         def evaluate(self, theta, init=None):
             here = super().evaluate(theta, init)
-            return replace(here, gradient=-here.gradient)
+            return replace(here, value=here.value + 1e3 * (theta != self.start()).any())
 
     objective, _ = w_objective()
     found = minimise(Uphill(objective.tasks, objective.weighting, objective.settings))
@@ -181,9 +188,79 @@ def test_wrong_labels_get_small_weights():
     assert abs(model.expansion_.sum()) < 1e-6
 
 
+def test_belief_finds_the_share_of_wrong_labels():
+    """Logistic scores of known slope and labels flipped at a known rate."""
+    rng = np.random.default_rng(0)
+    score = 2.0 * rng.normal(size=20_000)
+    y = np.where(rng.random(20_000) < 1 / (1 + np.exp(-3.0 * score)), 1, -1)
+    losses, slope = log_loss(y * score)
+    assert slope == pytest.approx(3.0, rel=0.05)
+    np.testing.assert_allclose(losses, np.log1p(np.exp(-slope * y * score)), rtol=1e-12)
+    flipped = rng.random(20_000) < 0.2
+    offset, same = belief(np.where(flipped, -y, y) * score, slope)
+    assert same == slope
+    assert 1 / (1 + np.exp(offset)) == pytest.approx(0.2, abs=0.02)
+    offset, _ = belief(y * score, slope)  # nothing is wrong
+    assert 1 / (1 + np.exp(offset)) < 0.01
+
+
+def test_rounds_judge_rows_by_models_that_have_not_seen_them():
+    """The first round by hand: five parts, each judged by the model of the others."""
+    X, y, X_val, y_val, *_ = noisy()
+    model = WeightLearningClassifier(
+        2.0, gamma=0.5, learn=(), rounds=1, weight_penalty=1e9, max_iter=1
+    ).fit(X, y, X_val=X_val, y_val=y_val)
+    part = np.empty(len(y), dtype=int)
+    part[np.argsort(y, kind="stable")] = np.arange(len(y)) % 5
+    margin = np.empty(len(y))
+    for k in range(5):
+        rest, away = part != k, part == k
+        svm = WeightedSVC(2.0, gamma=0.5).fit(np.vstack([X[rest], X_val]), np.r_[y[rest], y_val])
+        margin[away] = y[away] * svm.decision_function(X[away])
+    # A sigmoid of the margin: log odds on a line.
+    w = model.sample_weight_
+    inner = (w > 1e-6) & (w < 1 - 1e-6)
+    odds = np.log(w[inner] / (1 - w[inner]))
+    line = np.polyfit(margin[inner], odds, 1)
+    assert line[0] > 0
+    np.testing.assert_allclose(odds, np.polyval(line, margin[inner]), atol=1e-4)
+
+
+def test_learning_does_not_hurt_where_labels_are_right():
+    X, y, X_val, y_val, X_test, y_test, _ = noisy(share=0.0)
+    model = WeightLearningClassifier(random_state=0).fit(X, y, X_val=X_val, y_val=y_val)
+    plain = WeightedSVC().fit(np.vstack([X, X_val]), np.r_[y, y_val])
+    assert model.score(X_test, y_test) >= plain.score(X_test, y_test) - 0.005
+    assert np.mean(model.sample_weight_ > 0.5) > 0.95
+
+
+def test_hyper_parameters_are_chosen_on_held_out_rows():
+    """From a width that is far too small, the search goes up to its end, two steps."""
+    X, y, X_val, y_val, X_test, y_test, _ = noisy()
+    kept = WeightLearningClassifier(gamma=0.01, learn=(), random_state=0)
+    chosen = clone(kept).set_params(learn="auto")
+    for model in (kept, chosen):
+        model.fit(X, y, X_val=X_val, y_val=y_val)
+    assert (kept.C_, kept.gamma_) == (1.0, 0.01)
+    steps = np.log([chosen.C_, chosen.gamma_ / 0.01]) / np.log([3.0, 2.0])
+    np.testing.assert_allclose(steps, steps.round(), atol=1e-9)
+    assert np.abs(steps).max() > 0.5
+    assert np.abs(steps[0]) <= 3.5
+    assert np.abs(steps[1]) <= 2.5
+    assert chosen.score(X_test, y_test) >= kept.score(X_test, y_test)
+
+
+def test_threads_do_not_change_the_weights(monkeypatch):
+    X, y, X_val, y_val, *_ = noisy()
+    alone = WeightLearningClassifier(random_state=0).fit(X, y, X_val=X_val, y_val=y_val)
+    monkeypatch.setattr("lupi.estimators._weight_learning.n_threads", lambda size: 3)
+    three = WeightLearningClassifier(random_state=0).fit(X, y, X_val=X_val, y_val=y_val)
+    np.testing.assert_array_equal(three.sample_weight_, alone.sample_weight_)
+
+
 def test_final_model_is_the_weighted_svm_of_the_union():
     X, y, X_val, y_val, *_ = noisy()
-    model = WeightLearningClassifier(2.0, gamma=0.5, weight_penalty=0.1)
+    model = WeightLearningClassifier(2.0, gamma=0.5, weight_penalty=0.1, learn=())
     model.fit(X, y, X_val=X_val, y_val=y_val)
     U, labels = np.vstack([X, X_val]), np.r_[y, y_val]
     again = WeightedSVC(2.0, gamma=0.5)
@@ -196,7 +273,7 @@ def test_final_model_is_the_weighted_svm_of_the_union():
 def test_final_model_of_other_losses(loss):
     """Optimality of the final model, from expansion_ and intercept_ alone."""
     X, y, X_val, y_val, *_ = noisy()
-    model = WeightLearningClassifier(2.0, gamma=0.5, weight_penalty=0.1, loss=loss)
+    model = WeightLearningClassifier(2.0, gamma=0.5, weight_penalty=0.1, loss=loss, learn=())
     model.fit(X, y, X_val=X_val, y_val=y_val)
     U, labels = np.vstack([X, X_val]), np.r_[y, y_val]
     weight = 2.0 * np.r_[model.sample_weight_, np.ones(60)]
@@ -221,7 +298,7 @@ def test_the_papers_method(kernel):
 
 def test_linear_form_is_the_linear_kernel():
     X, y, X_val, y_val, *_ = noisy()
-    settings = {"weight_penalty": 0.3, "rounds": 1, "tol": 1e-7, "loss": "logistic"}
+    settings = {"weight_penalty": 0.3, "rounds": 0, "tol": 1e-7, "loss": "logistic"}
     form = WeightLearningClassifier(kernel="linear", **settings)
     kernel = WeightLearningClassifier(kernel=lambda A, B: A @ B.T, **settings)
     for model in (form, kernel):
@@ -244,8 +321,9 @@ def test_sparse_rows():
 def test_precomputed_kernel():
     X, y, *_ = noisy()
     K = numpy_kernel("rbf", X, X, 0.5)
-    by_matrix = WeightLearningClassifier(kernel="precomputed", weight_penalty=0.1, random_state=0)
-    by_rows = WeightLearningClassifier(gamma=0.5, weight_penalty=0.1, random_state=0)
+    settings = {"weight_penalty": 0.1, "learn": (), "random_state": 0}
+    by_matrix = WeightLearningClassifier(kernel="precomputed", **settings)
+    by_rows = WeightLearningClassifier(gamma=0.5, **settings)
     np.testing.assert_allclose(
         by_matrix.fit(K, y).decision_function(K),
         by_rows.fit(X, y).decision_function(X),
@@ -313,21 +391,21 @@ def test_groups_and_features_of_the_rows():
 def test_initial_weights():
     X, y, X_val, y_val, *_, wrong = noisy()
     start = np.where(wrong, 0.0, 1.0)
-    model = WeightLearningClassifier(weight_penalty=1e6, rounds=1)
+    model = WeightLearningClassifier(weight_penalty=1e6, rounds=0)
     model.fit(X, y, X_val=X_val, y_val=y_val, initial_weight=start)
     np.testing.assert_allclose(model.sample_weight_, start, atol=1e-3)
 
 
 def test_budget():
     X, y, X_val, y_val, *_ = noisy()
-    model = WeightLearningClassifier(weight_budget=0.5, weight_penalty=0.0, rounds=1)
+    model = WeightLearningClassifier(weight_budget=0.5, weight_penalty=0.0, rounds=0)
     model.fit(X, y, X_val=X_val, y_val=y_val)
     assert model.sample_weight_.mean() <= 0.5 + 1e-12
 
 
 def test_hyper_parameters_are_learned_along():
     X, y, X_val, y_val, *_ = noisy()
-    fixed = WeightLearningClassifier(0.1, gamma=5.0, weight_penalty=1.0, rounds=1)
+    fixed = WeightLearningClassifier(0.1, gamma=5.0, weight_penalty=1.0, rounds=0, learn=())
     learned = clone(fixed).set_params(learn=("C", "gamma", "delta"))
     for model in (fixed, learned):
         model.fit(X, y, X_val=X_val, y_val=y_val)
@@ -368,7 +446,7 @@ def test_same_seed_same_model_and_pickle():
 def test_validation_rows_pass_through_a_search():
     X, y, X_val, y_val, *_ = noisy()
     search = GridSearchCV(
-        WeightLearningClassifier(weight_penalty=0.1, rounds=1), {"C": [0.3, 3.0]}, cv=2
+        WeightLearningClassifier(weight_penalty=0.1, rounds=0), {"C": [0.3, 3.0]}, cv=2
     )
     search.fit(X, y, X_val=X_val, y_val=y_val)
     assert search.best_estimator_.expansion_.shape == (220,)

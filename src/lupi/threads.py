@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
 from threading import Lock
-from typing import Any
+from typing import Any, TypeVar
 
 import joblib
 from threadpoolctl import ThreadpoolController
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 # Below this many kernel evaluations starting a thread costs more than it brings.
 _WORTH_A_THREAD = 500_000
@@ -75,3 +79,22 @@ def limited(threads: int) -> Iterator[None]:
         yield
     finally:
         _limit.reset(token)
+
+
+def in_threads(
+    function: Callable[[Item], Result], items: Iterable[Item], threads: int
+) -> list[Result]:
+    """The results of the items in their order, so many at a time, each on a thread of its own.
+
+    For functions that spend their time in LAPACK or in the core, which release Python's lock.
+    """
+    items = list(items)
+    if threads <= 1 or len(items) <= 1:
+        return [function(item) for item in items]
+
+    def alone(item: Item) -> Result:
+        with limited(1):
+            return function(item)
+
+    with ThreadPoolExecutor(min(threads, len(items))) as pool:
+        return list(pool.map(alone, items))

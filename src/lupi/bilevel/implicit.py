@@ -36,8 +36,9 @@ class Hypergradient:
         dE / d(kernel parameter), where `kernel_change` was given.
     delta : float or None
         dE / d(delta) of the model's loss, where that is a `SmoothHinge`.
-    curved : int
-        Number of rows with v > 0. Zero: b was considered fixed, eq:gradient_vzero.
+    curvature : Curvature
+        The factorised second derivative of the model. Where it has no curved row, b was considered
+        fixed, eq:gradient_vzero.
     """
 
     value: float
@@ -46,7 +47,7 @@ class Hypergradient:
     C: float
     kernel: float | None
     delta: float | None
-    curved: int
+    curvature: Curvature
 
 
 def hypergradient(
@@ -121,7 +122,7 @@ def hypergradient(
         C=float(d_c @ c) / C,
         kernel=d_kernel,
         delta=d_delta,
-        curved=len(curvature.curved),
+        curvature=curvature,
     )
 
 

@@ -22,30 +22,42 @@ from ..losses import SmoothHinge
 from ..problems import SmoothWSVMProblem, Vector
 from ..solution import SmoothSolution
 from ..solvers import newton
+from ..solvers.newton import Curvature
+from ..threads import in_threads
 from .criterion import Criterion, DenseCross
-from .implicit import hypergradient
+from .implicit import Hypergradient, hypergradient
 
 # Inner problems are solved so far that their error does not show in the outer derivative.
 _INNER_TOL, _TIGHT = 1e-7, 1e-11
+
+# How fast steps grow with a free weight. A binary fraction, so that the weights 0 and 1 are exact.
+# On the benchmark's toy data, 8 draws each, 100 iterations end lower than without growth (loss per
+# row 0.1433 and 0.1502 instead of 0.1434 and 0.1515, n = 400 and 100); 1/2 and 1/20 do no better.
+_GROWTH = 0.125
 
 # ---- Which weights ------------------------------------------------------------------------------
 
 
 class Weighting:
-    """Maps parameters theta to weights w >= 0, and gradients back; here each weight is free."""
+    """Maps parameters theta to weights w >= 0, and gradients back; here each weight is free.
+
+    w = theta (1 + k theta) / (1 + k), theta >= 0: steps grow with the weights, of which some want
+    to become 100 and more where nothing pulls them.
+    """
 
     def __init__(self, start: Vector) -> None:
         self.start = start
-        self.theta0 = start.copy()
+        k = _GROWTH
+        self.theta0 = (np.sqrt(1.0 + 4.0 * k * (1.0 + k) * start) - 1.0) / (2.0 * k)
         self.lower = np.zeros(len(start))
 
     def weights(self, theta: Vector) -> Vector:
-        """W."""
-        return theta
+        """Theta (1 + k theta) / (1 + k)."""
+        return theta * (1.0 + _GROWTH * theta) / (1.0 + _GROWTH)
 
     def pull_back(self, theta: Vector, gradient: Vector) -> Vector:
         """The gradient with respect to theta, from the one with respect to w."""
-        return gradient
+        return gradient * (1.0 + 2.0 * _GROWTH * theta) / (1.0 + _GROWTH)
 
 
 class GroupWeighting(Weighting):
@@ -90,6 +102,31 @@ class FeatureWeighting(Weighting):
     def pull_back(self, theta: Vector, gradient: Vector) -> Vector:
         """X' (gradient * start * logistic(X theta))."""
         return (gradient * self.start * expit(self.X @ theta)) @ self.X
+
+
+class MarginWeighting(Weighting):
+    """How far each row is believed: w_i = start_i * sigmoid(theta_0 + theta_1 m_i), theta_1 >= 0.
+
+    m_i = y_i f(x_i) with a model f that has not seen row i. If scores are logistic with slope s,
+    P(y = 1 | f) = sigmoid(s f), and a share r of the labels was flipped at random, then
+    P(label i is right | m_i) is this with theta = (log((1 - r) / r), s), where `theta0` comes from.
+    """
+
+    def __init__(self, start: Vector, margin: Vector, theta0: Vector) -> None:
+        super().__init__(start)
+        self.margin = margin
+        self.theta0 = theta0
+        self.lower = np.array([-np.inf, 0.0])
+
+    def weights(self, theta: Vector) -> Vector:
+        """Start * sigmoid(theta_0 + theta_1 m)."""
+        return self.start * expit(theta[0] + theta[1] * self.margin)
+
+    def pull_back(self, theta: Vector, gradient: Vector) -> Vector:
+        """Sums of gradient * start * sigmoid', also times m."""
+        p = expit(theta[0] + theta[1] * self.margin)
+        slope = gradient * self.start * p * (1.0 - p)
+        return np.array([slope.sum(), slope @ self.margin])
 
 
 class Budget(Weighting):
@@ -179,8 +216,9 @@ class Settings:
 class Evaluation:
     """The outer objective at one point.
 
-    ``value`` = ``loss`` (the validation loss, summed over the rows of all tasks) + the penalty;
-    ``solutions`` are the inner solutions, from which the next evaluation may start.
+    ``value`` = ``loss`` (the validation loss, summed over the rows of all tasks) + the penalty. The
+    next evaluation may start from the inner ``solutions``, which ``curvatures`` move to its
+    weights; these hold a factor each, and are dropped from what is kept.
     """
 
     value: float
@@ -189,6 +227,11 @@ class Evaluation:
     weights: Vector
     settings: Settings
     solutions: tuple[SmoothSolution, ...]
+    curvatures: tuple[Curvature, ...] | None = None
+
+    def kept(self) -> Evaluation:
+        """The same without factors."""
+        return replace(self, curvatures=None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,6 +250,8 @@ class Objective:
         Which hyper-parameters are learned along, on a logarithmic scale.
     inner_tol : float
         Violation up to which inner problems are solved.
+    threads : int
+        Tasks that are evaluated at a time. The result does not depend on it.
     """
 
     tasks: tuple[Task, ...]
@@ -215,6 +260,7 @@ class Objective:
     penalty: float = 0.0
     learned: tuple[str, ...] = ()
     inner_tol: float = _INNER_TOL
+    threads: int = 1
 
     @property
     def n_val(self) -> int:
@@ -246,38 +292,27 @@ class Objective:
         values = np.exp(theta[len(theta) - len(self.learned) :])
         return replace(self.settings, **dict(zip(self.learned, map(float, values), strict=True)))
 
-    def evaluate(self, theta: Vector, init: tuple[SmoothSolution, ...] | None = None) -> Evaluation:
-        """Value and gradient; `init` is the ``solutions`` of an earlier evaluation."""
+    def evaluate(self, theta: Vector, init: Evaluation | None = None) -> Evaluation:
+        """Value and gradient; `init` is an earlier evaluation, from which inner problems start."""
         count = len(theta) - len(self.learned)
         parameters, settings = theta[:count], self.settings_at(theta)
         w = self.weighting.weights(parameters)
         d_w = np.zeros(len(w))
         d_log = dict.fromkeys(self.learned, 0.0)
-        loss, solutions = 0.0, []
-        for i, task in enumerate(self.tasks):
-            task = at_settings(task, settings, self.learned)
-            unit, rows = task.problem.c, task.rows
-            c = settings.C * unit
-            c[: len(rows)] *= w[rows]
-            problem = task.problem.with_weights(c)
-            before = None if init is None else init[i]
-            if before is not None and "gamma" in self.learned:
-                before = _restarted(problem, before)
-            solution = newton.solve(problem, before, tol=self.inner_tol, certify=False)
-            change = None
-            if "gamma" in self.learned and task.width is not None:
-                assert isinstance(task.criterion.cross, DenseCross)
-                change = task.width.change(
-                    problem.matrix, task.criterion.cross.matrix, solution.expansion
-                )
-            h = hypergradient(problem, solution, task.criterion, C=settings.C, kernel_change=change)
+        loss, solutions, curvatures = 0.0, [], []
+        found = in_threads(
+            lambda i: self._inner(i, w, settings, init), range(len(self.tasks)), self.threads
+        )
+        for task, (solution, h) in zip(self.tasks, found, strict=True):
             loss += h.value
+            unit, rows = task.problem.c, task.rows
             np.add.at(d_w, rows, settings.C * (unit * h.c)[: len(rows)])
             for name, slope in (("C", h.C), ("gamma", h.kernel), ("delta", h.delta)):
                 if name in d_log:
                     assert slope is not None
                     d_log[name] += slope * getattr(settings, name)
             solutions.append(solution)
+            curvatures.append(h.curvature)
         pull = w - self.weighting.start
         d_w += 2.0 * self.penalty * pull
         return Evaluation(
@@ -287,6 +322,31 @@ class Objective:
             weights=w,
             settings=settings,
             solutions=tuple(solutions),
+            curvatures=None if self.learned else tuple(curvatures),
+        )
+
+    def _inner(
+        self, i: int, w: Vector, settings: Settings, init: Evaluation | None
+    ) -> tuple[SmoothSolution, Hypergradient]:
+        """The model of task i, and the derivatives of its validation loss."""
+        task = at_settings(self.tasks[i], settings, self.learned)
+        c = settings.C * task.problem.c
+        c[: len(task.rows)] *= w[task.rows]
+        problem = task.problem.with_weights(c)
+        before = None if init is None else init.solutions[i]
+        if before is not None and "gamma" in self.learned:
+            before = _restarted(problem, before)
+        elif before is not None and init is not None and init.curvatures is not None:
+            before = init.curvatures[i].moved(before, c)
+        solution = newton.solve(problem, before, tol=self.inner_tol, certify=False)
+        change = None
+        if "gamma" in self.learned and task.width is not None:
+            assert isinstance(task.criterion.cross, DenseCross)
+            change = task.width.change(
+                problem.matrix, task.criterion.cross.matrix, solution.expansion
+            )
+        return solution, hypergradient(
+            problem, solution, task.criterion, C=settings.C, kernel_change=change
         )
 
 
@@ -367,7 +427,7 @@ def minimise(
     objective: Objective,
     *,
     theta: Vector | None = None,
-    init: tuple[SmoothSolution, ...] | None = None,
+    init: Evaluation | None = None,
     max_iter: int = 100,
     tol: float = 1e-4,
     patience: int | None = None,
@@ -380,8 +440,8 @@ def minimise(
     objective : Objective
     theta : ndarray, optional
         Where to begin; the objective's start by default.
-    init : tuple of SmoothSolution, optional
-        Inner solutions near the start.
+    init : Evaluation, optional
+        One near the start.
     max_iter : int
         Bound on the outer iterations.
     tol : float
@@ -400,8 +460,8 @@ def minimise(
     box = objective.bounds()
     lower, upper = np.array([b[0] for b in box]), np.array([b[1] for b in box])
     per_row = 1.0 / max(1, objective.n_val)
-    first = objective.evaluate(theta0, init)
-    latest, latest_theta = first, theta0
+    latest, latest_theta = objective.evaluate(theta0, init), theta0
+    first = latest.kept()
     best, best_theta = first, theta0
     watched_best, since = np.inf, 0
     n_evaluations = 1
@@ -428,7 +488,7 @@ def minimise(
         nonlocal latest, latest_theta, n_evaluations
         x = np.clip(z * unit, lower, upper)
         if not np.array_equal(x, latest_theta):
-            latest, latest_theta = objective.evaluate(x, latest.solutions), x
+            latest, latest_theta = objective.evaluate(x, latest), x
             n_evaluations += 1
         return latest.value * per_row, latest.gradient * (per_row * unit)
 
@@ -440,11 +500,11 @@ def minimise(
             since += 1
             if entry["watched_loss"] < watched_best:
                 watched_best, since = entry["watched_loss"], 0
-                best, best_theta = latest, latest_theta
+                best, best_theta = latest.kept(), latest_theta
             elif since >= patience:
                 status = "early_stopped"
         elif latest.value < best.value:
-            best, best_theta = latest, latest_theta
+            best, best_theta = latest.kept(), latest_theta
         asked = report is not None and report(len(history["validation_loss"]) - 1, entry)
         if asked:
             status = "interrupted"
@@ -480,12 +540,13 @@ def minimise(
                 if status != "converged" or found.status != 2 or objective.inner_tol <= _TIGHT:
                     break
                 objective = replace(objective, inner_tol=_TIGHT)
-                latest = objective.evaluate(best_theta, best.solutions)
+                latest = objective.evaluate(best_theta, best)
                 latest_theta = best_theta
         except _Stop:
             pass
-        if best is first and status == "converged":
-            status = "no_progress"
+        # The same point with tighter inner solutions is no progress.
+        if status == "converged" and np.array_equal(best_theta, theta0):
+            best, status = first, "no_progress"
     return SearchResult(
         theta=best_theta,
         best=best,

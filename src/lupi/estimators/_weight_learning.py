@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -19,26 +18,26 @@ from sklearn.utils import check_array, check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import _num_samples
 
-from ..bilevel.criterion import BlockCross, Criterion, Cross, DenseCross
+from ..bilevel.criterion import Criterion
 from ..bilevel.search import (
     Budget,
+    Evaluation,
     FeatureWeighting,
     GroupWeighting,
+    MarginWeighting,
     Objective,
-    RBFWidth,
     SearchResult,
     Settings,
     Task,
     Weighting,
     minimise,
 )
-from ..kernels import KernelMatrix
 from ..losses import LOSSES, Loss, SmoothHinge
-from ..problems import SmoothWSVMProblem, WSVMProblem
+from ..problems import SmoothWSVMProblem
 from ..solution import SmoothSolution
-from ..solvers import newton, smooth_rows, wsvm
-from ..threads import one_blas_thread
-from ._base import KernelSVC, TrainingKernel, check_weights
+from ..threads import n_threads, one_blas_thread
+from ._base import KernelSVC, check_weights
+from ._machine import Choice, Data, Machine, belief, choose, even_parts
 
 try:  # scikit-learn 1.9
     from sklearn.callback import CallbackSupportMixin, with_callbacks
@@ -56,104 +55,38 @@ Vector = NDArray[np.float64]
 Rows = NDArray[np.int64]
 Report = Callable[[int, Mapping[str, float]], bool]
 
-# Candidates of weight_penalty="auto" per validation row.
-_PENALTIES = (3e-4, 1e-4)
-# KKT violation of the final weighted SVM, the default of WeightedSVC.
-_HINGE_TOL = 1e-3
-# Parts of the training rows of which each is judged by a model of the others.
-_JUDGING_FOLDS = 5
-# Above so many validation rows one held-out third decides instead of three.
-_MANY_VALIDATION_ROWS = 1_500
+# Candidates of weight_penalty="auto" per validation row, the strongest first.
+_PENALTIES = (1e-3, 3e-4)
+# Above so many validation rows, or rows in all, one held-out third decides instead of three.
+_MANY_VALIDATION_ROWS, _MANY_ROWS = 1_500, 1_500
 # cross_fit="auto": folds, and the largest inner problem for which it pays to have several.
 _CROSS_FITS, _CROSS_FIT_ROWS = 3, 4_000
-
-
-@dataclass(frozen=True, eq=False)
-class _Data:
-    """All rows together, training and validation, and the kernel among them."""
-
-    X: Any
-    label: NDArray[np.int64]
-    kernel: TrainingKernel
-    linear: bool
-    limit: float
-
-    def block(self, rows: Rows, columns: Rows) -> Vector:
-        if self.kernel.gram is not None:
-            return self.kernel.gram[np.ix_(rows, columns)]
-        assert self.kernel.spec is not None
-        return self.kernel.spec.cross(self.X[rows], self.X[columns])
-
-    def expand(self, basis: Rows, coef: Vector, rows: Rows) -> Vector:
-        if self.kernel.gram is not None:
-            return coef @ self.kernel.gram[np.ix_(basis, rows)]
-        assert self.kernel.spec is not None
-        return self.kernel.spec.expand(self.X[basis], coef[None, :], self.X[rows])[0]
-
-    def matrix(self, rows: Rows) -> Vector:
-        """K among the rows, or the rows themselves in the linear form."""
-        if self.linear:
-            return np.ascontiguousarray(self.X[rows], dtype=np.float64)
-        if 16.0 * len(rows) ** 2 > self.limit:
-            raise ValueError(
-                f"the kernel matrix of {len(rows)} training rows and its factor need "
-                f"{16e-6 * len(rows) ** 2:.0f} MB, more than cache_size={self.limit / 1e6:g} MB. "
-                "Increase cache_size, or use kernel='linear', whose memory does not grow so."
-            )
-        return self.kernel.matrix(rows).dense()
-
-    def cross(self, rows: Rows, val: Rows) -> Cross:
-        """The validation rows in the form that the memory allows."""
-        if self.linear:
-            return DenseCross(np.ascontiguousarray(self.X[val], dtype=np.float64).T)
-        size = float(len(rows)) * len(val)
-        if 8.0 * size <= self.limit:
-            return DenseCross(self.block(rows, val))
-        if 4.0 * size <= self.limit:
-            K_val = np.empty((len(rows), len(val)), dtype=np.float32)
-            for start in range(0, len(val), 1_000):
-                part = slice(start, start + 1_000)
-                K_val[:, part] = self.block(rows, val[part])
-            return DenseCross(K_val)
-        return BlockCross(
-            lambda start, stop, some: self.block(rows[some], val[start:stop]), len(rows), len(val)
-        )
-
-
-def _block(data: _Data, used: Rows, some: Rows) -> Vector:
-    return data.kernel.matrix(used[some]).dense()
-
-
-def _expand(data: _Data, used: Rows, basis: Rows, coef: Vector, some: Rows) -> Vector:
-    return data.expand(used[basis], coef, used[some])
 
 
 @dataclass(frozen=True, eq=False)
 class _Run:
     """What does not change within a fit."""
 
-    data: _Data
+    machine: Machine
     settings: Settings
-    loss: Loss
     learned: tuple[str, ...]
     random: Any
+    report: Report
 
 
 @dataclass(frozen=True, eq=False)
 class _Learnt:
-    """The rounds of one search."""
+    """The searches on one validation part: the start, the judged rounds, the free weights."""
 
     searches: list[SearchResult]
+    initial: Evaluation
     n_val: int
+    penalty: float
     kept: bool
 
     @property
-    def weights(self) -> Vector:
-        return self.searches[-1].best.weights
-
-    @property
-    def settings(self) -> Settings:
-        return self.searches[-1].best.settings
+    def best(self) -> Evaluation:
+        return self.searches[-1].best
 
     @property
     def n_iter(self) -> int:
@@ -184,14 +117,21 @@ class WeightLearningClassifier(CallbackSupportMixin, KernelSVC):
     the weighted training rows together with the validation rows. The method of the paper is
     ``weight_penalty=0, refit="train"``.
 
+    With the defaults weights are learned in two steps. First in `rounds`, with two parameters: a
+    model that has not seen row i says how far its label agrees, the margin m_i, and
+    w_i = sigmoid(theta_0 + theta_1 m_i), theta chosen by the same derivative. Then each weight by
+    itself, pulled towards what the rounds found. Few validation rows suffice for the first step;
+    what the second adds is checked on rows that were held out.
+
     Parameters
     ----------
     C : float, default=1.0
-        Cost of a unit of loss of a row of weight one.
+        Cost of a unit of loss of a row of weight one. Where a search begins, unless ``learn=()``.
     kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
         The kernel; a callable gets two arrays of rows and returns their kernel matrix.
     gamma : {"scale", "auto"} or float, default="scale"
-        Width of "rbf", "poly" and "sigmoid", as in :class:`lupi.WeightedSVC`.
+        Width of "rbf", "poly" and "sigmoid", as in :class:`lupi.WeightedSVC`. For "rbf" the search
+        for C is one for the width too.
     degree : int, default=3
         Degree of "poly".
     coef0 : float, default=0.0
@@ -203,13 +143,19 @@ class WeightLearningClassifier(CallbackSupportMixin, KernelSVC):
         gradient how the model bends: a small delta is closer to the hinge loss and learns less.
     weight_penalty : "auto" or float, default="auto"
         lambda, the pull of the weights towards their start. ``"auto"`` chooses between two values
-        and no learning at all, by the loss of the final model on parts of the validation rows that
-        were held out; not learning has to be better by more than a standard error. 0: no pull.
+        and no step at all, by the loss of the final model on parts of the validation rows that were
+        held out; the weaker pull, and no step, have to be better by more than a standard error. 0:
+        no pull.
     weight_budget : float, default=None
         Largest mean of the weights c_i / C.
-    learn : tuple of {"C", "gamma", "delta"}, default=()
-        Hyper-parameters that are learned along, from their values above; "gamma" with
-        ``kernel="rbf"`` only, "delta" with the smooth hinge only.
+    learn : "auto" or tuple of {"C", "gamma", "delta"}, default="auto"
+        Hyper-parameters that are learned along. ``"auto"``: where validation rows are cross-fitted
+        (`cross_fit`), C, and gamma with ``kernel="rbf"``, are chosen before each round, by steps to
+        better neighbours among their values above times powers of 3 and 2, up to the third and
+        second; better is a smaller held-out log loss (with one slope for all rows, so that the
+        scale of the margins does not count). A tuple: these are learned by the derivative, from
+        their values above, together with the weights; "gamma" with ``kernel="rbf"`` only, "delta"
+        with the smooth hinge only. (): they stay.
     refit : {"union", "train"}, default="union"
         Rows of the final model: the weighted training rows and the validation rows (of weight one),
         or the training rows alone, as in the paper. With "union" and the smooth hinge the final
@@ -221,9 +167,10 @@ class WeightLearningClassifier(CallbackSupportMixin, KernelSVC):
         the final model will. 1: validation rows only judge, as in the paper. ``"auto"``: 3, or 1
         where the validation rows outnumber the training rows or the problems become large.
     rounds : "auto" or int, default="auto"
-        After the first round every training row is judged by a final model that was trained without
-        it, and weights are learned again from there, w_i = start_i * clip(1/2 + margin_i, 0, 1).
-        ``"auto"``: 2 where weights are free and ``cross_fit="auto"`` takes several parts, else 1.
+        How often every training row is judged by a final model that was trained without it, and
+        weights are learned as a function of its margin there. 0: weights are learned one by one
+        from their start, as in the paper. ``"auto"``: 2 where weights are free and
+        ``cross_fit="auto"`` takes several parts, else 0.
     validation_fraction : float, default=0.3
         Share of the rows that is held out, by class, where fit gets no validation rows. None: fit
         must get them.
@@ -261,9 +208,11 @@ class WeightLearningClassifier(CallbackSupportMixin, KernelSVC):
         Signed coefficients a of the final model; rows of X, then of X_val.
     history_ : dict of ndarray, or list of dict
         ``validation_loss`` and ``gradient_norm`` per validation row, one entry per outer iteration,
-        the start included; ``watched_loss`` with early stopping. One dict per fold with `cv`.
+        the start of each search included; ``round`` numbers the searches; ``watched_loss`` with
+        early stopping. One dict per fold with `cv`.
     initial_ : float
-        Validation loss per row of the model with the starting weights.
+        Validation loss per row of the model with the starting weights (and with the C and gamma
+        that were chosen for them).
     validation_loss_ : float
         The same with the learned weights; never larger.
     n_iter_ : int
@@ -358,10 +307,10 @@ class WeightLearningClassifier(CallbackSupportMixin, KernelSVC):
         "delta": [Interval(Real, 0.0, None, closed="neither")],
         "weight_penalty": [StrOptions({"auto"}), Interval(Real, 0.0, None, closed="left")],
         "weight_budget": [Interval(Real, 0.0, None, closed="neither"), None],
-        "learn": ["array-like"],
+        "learn": [StrOptions({"auto"}), "array-like"],
         "refit": [StrOptions({"union", "train"})],
         "cross_fit": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
-        "rounds": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
+        "rounds": [StrOptions({"auto"}), Interval(Integral, 0, None, closed="left")],
         "validation_fraction": [Interval(Real, 0.0, 1.0, closed="neither"), None],
         "cv": [Interval(Integral, 2, None, closed="left"), HasMethods(["split"]), None],
         "early_stopping": ["boolean"],
@@ -382,7 +331,7 @@ class WeightLearningClassifier(CallbackSupportMixin, KernelSVC):
         delta: float = 0.5,
         weight_penalty: Any = "auto",
         weight_budget: float | None = None,
-        learn: Any = (),
+        learn: Any = "auto",
         refit: str = "union",
         cross_fit: Any = "auto",
         rounds: Any = "auto",
@@ -470,28 +419,33 @@ class WeightLearningClassifier(CallbackSupportMixin, KernelSVC):
         random = check_random_state(self.random_state)
         X_all, label_all, parts = self._parts(X, label, X_val, y_val, random)
         kernel = self._training_kernel(X_all, None)
-        data = _Data(X_all, label_all, kernel, self._use_linear_form(X_all), 1e6 * self.cache_size)
+        data = Data(X_all, label_all, kernel, self._use_linear_form(X_all), 1e6 * self.cache_size)
         settings = Settings(float(self.C), float(kernel.gamma), float(self.delta))
+        machine = Machine(
+            data,
+            loss,
+            self._pairs,
+            self.refit == "union",
+            self.cache_size,
+            n_threads(float(len(label_all)) ** 2),
+        )
         context = _Context.of(self)
 
-        run = _Run(data, settings, loss, learned, random)
+        run = _Run(machine, settings, learned, random, context.report)
         learnt: list[_Learnt] = []
-        penalty: float | None = None
         with one_blas_thread():
             for train, val in parts:
                 reachable = self._weighting(start[train], X_weight, groups, train)
-                if penalty is None:
-                    penalty = self._choose(run, reachable, train, val)
-                learnt.append(self._learn(run, reachable, penalty, train, val, context.report))
-            assert penalty is not None
-            final = _mean_settings([one.settings for one in learnt], learned)
-            sample_weight, rows, w = self._assemble(n, parts, [one.weights for one in learnt])
-            fitted = self._final(run, final, rows, w)
+                penalty = learnt[0].penalty if learnt else None
+                learnt.append(self._learn(run, reachable, penalty, train, val))
+            final = _mean_settings([one.best.settings for one in learnt])
+            sample_weight, rows, w = self._assemble(n, parts, [one.best.weights for one in learnt])
+            fitted = machine.final(final, rows, w)
         n_iter = self._set_losses(learnt)
 
         self._unpack_learned(X_all, label_all, fitted, final, n_iter)
         self.sample_weight_ = sample_weight
-        self.weight_penalty_ = penalty
+        self.weight_penalty_ = learnt[0].penalty
         self.validation_indices_ = parts[0][1] if X_val is None and self.cv is None else None
         context.end()
         self._warn_unless_solved([solution for *_, solution in fitted])
@@ -506,6 +460,8 @@ class WeightLearningClassifier(CallbackSupportMixin, KernelSVC):
         return kind(float(self.delta)) if kind is SmoothHinge else kind()
 
     def _learned(self, loss: Loss) -> tuple[str, ...]:
+        if isinstance(self.learn, str):  # "auto"
+            return ()
         learned = tuple(self.learn)
         unknown = [name for name in learned if name not in ("C", "gamma", "delta")]
         if unknown:
@@ -617,9 +573,13 @@ class WeightLearningClassifier(CallbackSupportMixin, KernelSVC):
             weighting = FeatureWeighting(here, X_weight[train])
         elif groups is not None:
             weighting = GroupWeighting(here, np.unique(groups[train], return_inverse=True)[1])
-        if self.weight_budget is not None:
-            weighting = Budget(weighting, float(self.weight_budget) * len(train))
-        return weighting
+        return self._limited(weighting)
+
+    def _limited(self, weighting: Weighting) -> Weighting:
+        """With the budget, where there is one."""
+        if self.weight_budget is None:
+            return weighting
+        return Budget(weighting, float(self.weight_budget) * len(weighting.start))
 
     # ---- the outer problem ----------------------------------------------------------------------
 
@@ -630,22 +590,18 @@ class WeightLearningClassifier(CallbackSupportMixin, KernelSVC):
             return int(self.cross_fit)
         return _CROSS_FITS if n_val <= n and n + n_val <= _CROSS_FIT_ROWS else 1
 
-    def _rounds(self, reachable: Weighting, n: int, n_val: int) -> int:
+    def _rounds(self, reachable: Weighting, fits: int) -> int:
         if self.rounds != "auto":
             return int(self.rounds)
-        free = type(reachable) is Weighting
-        return 2 if free and self._cross_fits(n, n_val) > 1 else 1
+        return 2 if type(reachable) is Weighting and fits > 1 else 0
 
     def _tasks(
-        self, run: _Run, train: Rows, val: Rows, watch: Rows | None = None
+        self, run: _Run, data: Data, train: Rows, val: Rows, watch: Rows | None = None
     ) -> tuple[Task, ...]:
         """The inner problems: one per pair of classes and part of the validation rows."""
-        data, loss = run.data, run.loss
+        loss = run.machine.loss
         fits = self._cross_fits(len(train), len(val))
-        part = np.empty(len(val), dtype=np.int64)
-        # Validation rows in turn by class, so that every part has its share of each.
-        order = np.argsort(data.label[val], kind="stable")
-        part[order] = np.arange(len(val)) % fits
+        part = even_parts(data.label[val], fits)
         tasks = []
         for fold in range(fits):
             judging = val[part == fold]
@@ -670,55 +626,91 @@ class WeightLearningClassifier(CallbackSupportMixin, KernelSVC):
                 if watch is not None:
                     seen = watch[np.isin(data.label[watch], (positive, negative))]
                     watching = criterion(seen)
-                width = None
-                if "gamma" in run.learned:
-                    width = _distances(data, used, own)
                 tasks.append(
                     Task(
                         problem,
                         positions[positions < len(train)],
                         criterion(own),
                         watching,
-                        width,
+                        data.width(used, own) if "gamma" in run.learned else None,
                     )
                 )
         return tuple(tasks)
 
-    def _choose(self, run: _Run, reachable: Weighting, train: Rows, val: Rows) -> float:
-        """The penalty; infinite: do not learn.
+    def _learn(
+        self, run: _Run, reachable: Weighting, penalty: float | None, train: Rows, val: Rows
+    ) -> _Learnt:
+        """Weights judged by validation rows: in rounds by the rows' margins, then each by itself.
 
-        For "auto" the one whose final models do best on validation rows that nothing has seen.
+        `penalty`: of the free weights, where an earlier part has chosen it.
+        """
+        watch = None
+        if self.early_stopping:
+            held = _stratified(run.machine.data.label[val], 0.2, run.random)
+            watch, val = val[held], np.delete(val, held)
+        start = _Stage.first(self, run, reachable, train, val, watch)
+        n_val, stage = start.objective(reachable).n_val, start
+        for _ in range(start.rounds):
+            stage = stage.judged(reachable)
+            if stage.searches[-1].status == "interrupted":
+                return _Learnt(stage.searches, start.initial, n_val, np.inf, False)
+        # What the rounds found must not be worse on held-out rows by more than chance.
+        if stage is not start and _clearly_worse(stage.choice.losses, start.choice.losses):
+            stage = start
+        if stage is not start:
+            reachable = self._limited(Weighting(stage.w))
+        if penalty is None:
+            penalty = self._choose_penalty(run, stage, reachable)
+        done = stage.free(reachable, penalty)
+        kept = stage is start and bool(np.isinf(penalty))
+        # C and the width may have changed since the start.
+        if not done.searches[-1].best.loss <= start.initial.loss:
+            done, penalty, kept = start, np.inf, True
+        return _Learnt(done.searches, start.initial, n_val, penalty, kept)
+
+    def _choose_penalty(self, run: _Run, stage: _Stage, reachable: Weighting) -> float:
+        """The penalty; infinite: weights stay where they are.
+
+        For "auto" the one whose final models do best on validation rows that nothing has seen. A
+        weaker pull must be better by more than chance, and so must staying.
         """
         if self.weight_penalty != "auto":
             return float(self.weight_penalty)
-        label = run.data.label[val]
+        train, val = stage.train, stage.val
+        label = run.machine.data.label[val]
         counts = np.bincount(label)
         folds = int(min(3, counts[counts > 0].min()))
         if folds < 2:
             return _PENALTIES[0] * len(val)
-        n_folds = 1 if len(val) > _MANY_VALIDATION_ROWS else folds
-        splits = StratifiedKFold(folds, shuffle=True, random_state=run.random).split(label, label)
+        large = len(val) > _MANY_VALIDATION_ROWS or len(train) + len(val) > _MANY_ROWS
         losses: dict[float, list[Vector]] = {per_row: [] for per_row in (np.inf, *_PENALTIES)}
-        for _, (inside, outside) in zip(range(n_folds), splits, strict=False):
-            inside, outside = val[inside], val[outside]
-            tasks = self._tasks(run, train, inside)
-            init = None
-            for per_row in (np.inf, *_PENALTIES):
-                one = self._learn(
-                    run,
-                    reachable,
-                    per_row * len(inside),
-                    train,
-                    inside,
+        part = even_parts(label[shuffled := run.random.permutation(len(val))], folds)
+        machine, settings = stage.choice.machine, stage.choice.settings
+        for fold in range(1 if large else folds):
+            inside, outside = val[shuffled[part != fold]], val[shuffled[part == fold]]
+
+            def held_out(
+                settings: Settings, w: Vector, inside: Rows = inside, outside: Rows = outside
+            ) -> Vector:
+                fitted = machine.final(settings, *machine.with_validation(train, w, inside))
+                margins = machine.margins(fitted, outside)
+                return np.concatenate([machine.loss.value(margin) for _, margin in margins])
+
+            losses[np.inf].append(held_out(settings, reachable.start))
+            tasks = self._tasks(run, machine.data, train, inside)
+            objective = Objective(
+                tasks, reachable, settings, 0.0, run.learned, threads=machine.threads
+            )
+            found = None
+            for per_row in _PENALTIES:  # from the strongest, each from the one before
+                found = minimise(
+                    replace(objective, penalty=per_row * len(inside)),
+                    theta=None if found is None else found.theta,
+                    init=None if found is None else found.best,
+                    max_iter=self.max_iter,
                     tol=10 * self.tol,
-                    tasks=tasks,
-                    init=init,
                 )
-                init = one.searches[0].first.solutions
-                held_out = self._held_out(run, one.settings, train, one.weights, inside, outside)
-                losses[per_row].append(held_out)
-        if not losses[np.inf]:
-            return _PENALTIES[0] * len(val)
+                losses[per_row].append(held_out(found.best.settings, found.best.weights))
         by_row = {per_row: np.concatenate(parts) for per_row, parts in losses.items()}
         if self.verbose:
             for per_row, values in by_row.items():
@@ -726,120 +718,11 @@ class WeightLearningClassifier(CallbackSupportMixin, KernelSVC):
                     f"[lupi] weight_penalty {per_row * len(val):.3g}: held-out loss "
                     f"{values.mean():.4f}"
                 )
-        best = min(_PENALTIES, key=lambda per_row: by_row[per_row].mean())
-        # Not learning must be better by more than chance, one standard error of the difference.
-        worse = by_row[best] - by_row[np.inf]
-        if worse.mean() > worse.std() / np.sqrt(len(worse)):
-            return np.inf
-        return best * len(val)
-
-    def _held_out(
-        self,
-        run: _Run,
-        settings: Settings,
-        train: Rows,
-        w: Vector,
-        inside: Rows,
-        outside: Rows,
-    ) -> Vector:
-        """Losses at `outside` of the final model of these weights, `inside` its validation rows."""
-        rows = np.r_[train, inside] if self.refit == "union" else train
-        w = np.r_[w, np.ones(len(rows) - len(train))]
-        margins = self._margins(run, self._final(run, settings, rows, w), outside)
-        return np.concatenate([run.loss.value(margin) for _, margin in margins])
-
-    def _margins(
-        self, run: _Run, fitted: list[tuple[int, int, Rows, SmoothSolution]], rows: Rows
-    ) -> list[tuple[Rows, Vector]]:
-        """For each pair of classes the positions in `rows` that it judges, and y f there."""
-        found = []
-        for positive, negative, used, solution in fitted:
-            label = run.data.label[rows]
-            own = np.flatnonzero((label == positive) | (label == negative))
-            active = solution.expansion.nonzero()[0]
-            values = run.data.expand(used[active], solution.expansion[active], rows[own])
-            y = np.where(label[own] == positive, 1.0, -1.0)
-            found.append((own, y * (values + solution.b)))
-        return found
-
-    def _learn(
-        self,
-        run: _Run,
-        reachable: Weighting,
-        penalty: float,
-        train: Rows,
-        val: Rows,
-        report: Report | None = None,
-        tol: float | None = None,
-        tasks: tuple[Task, ...] | None = None,
-        init: tuple[SmoothSolution, ...] | None = None,
-    ) -> _Learnt:
-        """Weights in one round or more, each pulled towards where it starts.
-
-        `tasks` and the inner solutions `init` at the start where they are at hand.
-        """
-        watch = None
-        if self.early_stopping and report is not None:
-            held = _stratified(run.data.label[val], 0.2, run.random)
-            watch, val = val[held], np.delete(val, held)
-        if tasks is None:
-            tasks = self._tasks(run, train, val, watch)
-        searches: list[SearchResult] = []
-        settings = run.settings
-        for _ in range(self._rounds(reachable, len(train), len(val))):
-            if searches:
-                settings = searches[-1].best.settings
-                start = self._second_start(
-                    run, settings, reachable.start, searches[-1].best.weights, train, val
-                )
-                if not start.any():
-                    break
-                reachable = self._weighting(start, None, None, train)
-            objective = Objective(
-                tasks, reachable, settings, 0.0 if np.isinf(penalty) else penalty, run.learned
-            )
-            found = minimise(
-                objective,
-                init=searches[-1].best.solutions if searches else init,
-                max_iter=0 if np.isinf(penalty) else self.max_iter,
-                tol=self.tol if tol is None else tol,
-                patience=self.n_iter_no_change if watch is not None else None,
-                report=report,
-            )
-            # A round may start above where the first one started, and must not end there.
-            if searches and not found.best.loss <= searches[0].first.loss:
-                break
-            searches.append(found)
-            if np.isinf(penalty) or found.status == "interrupted":
-                break
-        return _Learnt(searches, objective.n_val, np.isinf(penalty))
-
-    def _second_start(
-        self,
-        run: _Run,
-        settings: Settings,
-        start: Vector,
-        w: Vector,
-        train: Rows,
-        val: Rows,
-    ) -> Vector:
-        """start_i * clip(1/2 + margin_i, 0, 1): each row judged by a final model without it.
-
-        The model of the last round knows what most labels should be; a row whose label it
-        contradicts by half the margin starts from zero.
-        """
-        margin = np.full(len(train), np.inf)
-        fold = np.empty(len(train), dtype=np.int64)
-        order = np.argsort(run.data.label[train], kind="stable")
-        fold[order] = np.arange(len(train)) % _JUDGING_FOLDS
-        for k in range(_JUDGING_FOLDS):
-            away = np.flatnonzero(fold == k)
-            rows = np.r_[train[fold != k], val]
-            weight = np.r_[w[fold != k], np.ones(len(val))]
-            fitted = self._final(run, settings, rows, weight)
-            for own, values in self._margins(run, fitted, train[away]):
-                margin[away[own]] = np.minimum(margin[away[own]], values)
-        return start * np.clip(0.5 + margin, 0.0, 1.0)
+        best = _PENALTIES[0]
+        for weaker in _PENALTIES[1:]:
+            if _clearly_worse(by_row[best], by_row[weaker]):
+                best = weaker
+        return np.inf if _clearly_worse(by_row[best], by_row[np.inf]) else best * len(val)
 
     def _assemble(
         self, n: int, parts: list[tuple[Rows, Rows]], weights: list[Vector]
@@ -861,62 +744,12 @@ class WeightLearningClassifier(CallbackSupportMixin, KernelSVC):
         sample_weight[rows[inside]] = w[inside]
         return sample_weight, rows, w
 
-    def _final(
-        self, run: _Run, settings: Settings, rows: Rows, w: Vector
-    ) -> list[tuple[int, int, Rows, SmoothSolution]]:
-        """The model of these rows and weights, pair by pair, in the numbering of all rows."""
-        data, loss = run.data, run.loss
-        if isinstance(loss, SmoothHinge):
-            loss = SmoothHinge(settings.delta)
-        if data.kernel.spec is not None and data.kernel.spec.gamma != settings.gamma:
-            spec = replace(data.kernel.spec, gamma=settings.gamma)
-            data = replace(data, kernel=replace(data.kernel, spec=spec, gamma=settings.gamma))
-        c = settings.C * w
-        fitted = []
-        for positive, negative, of_pair, y in self._pairs(data.label[rows]):
-            positions = np.arange(len(rows)) if of_pair is None else of_pair
-            used = rows[positions]
-            if data.linear:
-                solution = newton.solve(
-                    SmoothWSVMProblem(data.matrix(used), y, c[positions], loss, True), tol=1e-9
-                )
-            elif self.refit == "union" and isinstance(loss, SmoothHinge):
-                solution = self._hinge(data.kernel.matrix(used), y, c[positions])
-            else:
-                solution = smooth_rows.solve(
-                    partial(_block, data, used),
-                    partial(_expand, data, used),
-                    y,
-                    c[positions],
-                    loss,
-                    limit=data.limit,
-                )
-            fitted.append((positive, negative, used, solution))
-        return fitted
-
-    def _hinge(self, K: KernelMatrix, y: Vector, c: Vector) -> SmoothSolution:
-        """The weighted SVM itself, whose loss the smooth hinge stands in for."""
-        found = wsvm.solve(WSVMProblem(K, y, c), tol=_HINGE_TOL, cache_size=self.cache_size)
-        return SmoothSolution(
-            expansion=y * found.dual.alpha,
-            b=found.primal.b,
-            w=None,
-            values=np.full(len(y), np.nan),  # nothing here needs them
-            primal_objective=found.primal_objective,
-            dual_objective=found.dual_objective,
-            violation=found.violation,
-            status=found.status,
-            n_iter=found.n_iter,
-        )
-
     # ---- what fit leaves ------------------------------------------------------------------------
 
     def _set_losses(self, learnt: list[_Learnt]) -> int:
         """History and status; returns the number of outer iterations."""
-        self.initial_ = float(np.mean([one.searches[0].first.loss / one.n_val for one in learnt]))
-        self.validation_loss_ = float(
-            np.mean([one.searches[-1].best.loss / one.n_val for one in learnt])
-        )
+        self.initial_ = float(np.mean([one.initial.loss / one.n_val for one in learnt]))
+        self.validation_loss_ = float(np.mean([one.best.loss / one.n_val for one in learnt]))
         histories = [one.history for one in learnt]
         self.history_: Any = histories[0] if self.cv is None else histories
         worst = max(learnt, key=lambda one: one.n_iter)
@@ -965,6 +798,153 @@ class WeightLearningClassifier(CallbackSupportMixin, KernelSVC):
                 ConvergenceWarning,
                 stacklevel=5,
             )
+
+
+@dataclass(frozen=True, eq=False)
+class _Stage:
+    """Weights on the way, the hyper-parameters that suit them, and the searches so far.
+
+    `chosen` are the hyper-parameters that are chosen again for new weights; `distances` are those
+    of all rows, where the width is among them and they fit in memory; `warm` is an evaluation of
+    these tasks.
+    """
+
+    estimator: WeightLearningClassifier
+    run: _Run
+    train: Rows
+    val: Rows
+    watch: Rows | None
+    fits: int
+    rounds: int
+    chosen: tuple[str, ...]
+    distances: Vector | None
+    w: Vector
+    choice: Choice
+    tasks: tuple[Task, ...]
+    initial: Any = None
+    warm: Evaluation | None = None
+    searches: list[SearchResult] = field(default_factory=list)
+
+    @classmethod
+    def first(
+        cls,
+        estimator: WeightLearningClassifier,
+        run: _Run,
+        reachable: Weighting,
+        train: Rows,
+        val: Rows,
+        watch: Rows | None,
+    ) -> _Stage:
+        """The starting weights."""
+        machine, data = run.machine, run.machine.data
+        fits = estimator._cross_fits(len(train), len(val))
+        chosen: tuple[str, ...] = ()
+        if isinstance(estimator.learn, str) and fits > 1:
+            chosen = ("C", "gamma") if estimator.kernel == "rbf" else ("C",)
+        distances = None
+        if "gamma" in chosen and 16.0 * len(data.label) ** 2 <= data.limit:
+            distances = data.distances(np.arange(len(data.label)))
+            machine = machine.at_gamma(run.settings.gamma, distances)
+        stage = cls(
+            estimator,
+            run,
+            train,
+            val,
+            watch,
+            fits,
+            estimator._rounds(reachable, fits),
+            chosen,
+            distances,
+            reachable.weights(reachable.theta0),
+            Choice(run.settings, machine, np.zeros(0), 1.0),
+            (),
+        )
+        if chosen or stage.rounds:
+            stage = replace(stage, choice=stage.chosen_for(stage.w))
+        stage = stage.with_tasks()
+        found = stage.search(reachable, 0.0, max_iter=0)
+        searches = [found] if stage.rounds else []
+        return replace(stage, initial=found.first, warm=found.first, searches=searches)
+
+    def judged(self, reachable: Weighting) -> _Stage:
+        """Weights by the margin of each row at a final model that has not seen it."""
+        choice = self.choice
+        margin = choice.machine.judge_training(choice.settings, self.train, self.w, self.val)
+        believed = MarginWeighting(reachable.start, margin, belief(margin, choice.slope))
+        found = self.search(
+            self.estimator._limited(believed),
+            0.0,
+            learned=(),
+            max_iter=self.estimator.max_iter,
+            tol=10 * self.estimator.tol,
+            report=self.run.report,
+        )
+        w = found.best.weights
+        stage = replace(
+            self, w=w, choice=self.chosen_for(w), warm=found.best, searches=[*self.searches, found]
+        )
+        return stage if stage.choice.machine is choice.machine else stage.with_tasks()
+
+    def free(self, reachable: Weighting, penalty: float) -> _Stage:
+        """Every weight by itself, pulled towards where it is; infinite: it stays."""
+        stays = bool(np.isinf(penalty))
+        found = self.search(
+            reachable,
+            0.0 if stays else penalty,
+            max_iter=0 if stays else self.estimator.max_iter,
+            tol=self.estimator.tol,
+            report=self.run.report,
+        )
+        return replace(self, w=found.best.weights, searches=[*self.searches, found])
+
+    def chosen_for(self, w: Vector) -> Choice:
+        """The hyper-parameters that are best with these weights, and the held-out losses."""
+        return choose(
+            self.choice.machine,
+            self.choice.settings,
+            self.chosen,
+            self.train,
+            w,
+            self.val,
+            max(self.fits, 2),
+            self.run.settings,
+            self.distances,
+        )
+
+    def with_tasks(self) -> _Stage:
+        """The tasks of the chosen width."""
+        data = self.choice.machine.data
+        tasks = self.estimator._tasks(self.run, data, self.train, self.val, self.watch)
+        return replace(self, tasks=tasks, warm=None)
+
+    def objective(
+        self, weighting: Weighting, penalty: float = 0.0, learned: tuple[str, ...] | None = None
+    ) -> Objective:
+        """The outer objective of these tasks."""
+        return Objective(
+            self.tasks,
+            weighting,
+            self.choice.settings,
+            penalty,
+            self.run.learned if learned is None else learned,
+            threads=self.run.machine.threads,
+        )
+
+    def search(
+        self,
+        weighting: Weighting,
+        penalty: float,
+        learned: tuple[str, ...] | None = None,
+        **options: Any,
+    ) -> SearchResult:
+        """Minimise it from the inner solutions at hand."""
+        patience = None if self.watch is None else self.estimator.n_iter_no_change
+        return minimise(
+            self.objective(weighting, penalty, learned),
+            init=self.warm,
+            patience=patience,
+            **options,
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -1039,25 +1019,16 @@ def _stratified(label: NDArray[np.int64], fraction: float, random: Any) -> Rows:
     return np.sort(np.concatenate(held))
 
 
-def _distances(data: _Data, rows: Rows, val: Rows) -> RBFWidth:
-    """Squared distances among the rows, and to the validation rows."""
-
-    def squares(some: Rows, others: Rows) -> Vector:
-        X = data.X.toarray() if sp.issparse(data.X) else data.X
-        A, B = X[some].astype(np.float64), X[others].astype(np.float64)
-        products = A @ B.T
-        D = np.einsum("ij,ij->i", A, A)[:, None] + np.einsum("ij,ij->i", B, B) - 2 * products
-        return np.maximum(D, 0.0)
-
-    D = squares(rows, rows)
-    np.fill_diagonal(D, 0.0)
-    return RBFWidth(0.5 * (D + D.T), squares(rows, val))
+def _clearly_worse(losses: Vector, others: Vector) -> bool:
+    """Whether the mean is larger by more than a standard error of the difference."""
+    worse = losses - others
+    return bool(worse.mean() > worse.std() / np.sqrt(len(worse)))
 
 
-def _mean_settings(settings: list[Settings], learned: tuple[str, ...]) -> Settings:
+def _mean_settings(settings: list[Settings]) -> Settings:
     """Geometric means over the folds."""
-    means = {
-        name: float(np.exp(np.mean([np.log(getattr(s, name)) for s in settings])))
-        for name in learned
-    }
-    return replace(settings[0], **means)
+    if len(settings) == 1:
+        return settings[0]
+    names = ("C", "gamma", "delta")
+    logs = [np.mean([np.log(getattr(s, name)) for s in settings]) for name in names]
+    return Settings(**{name: float(np.exp(log)) for name, log in zip(names, logs, strict=True)})
