@@ -441,7 +441,7 @@ class ProbabilityWeights:
         def estimate() -> Any:
             return NadarayaWatson().fit(parts.X_val, parts.y_val)
 
-        model = _remembered(("nadaraya-watson", parts.X_val, parts.y_val), estimate)
+        model = _remembered("nadaraya-watson", parts, estimate)
         return _weighted(parts, model.eta(parts.X), shared, bandwidth=model.bandwidth_)
 
 
@@ -546,8 +546,7 @@ def _by_folds(X: Any, y: NDArray[Any]) -> Tuned:
 
 def _validation_only(parts: Parts) -> Tuned:
     """The SVM on the validation rows."""
-    key = ("validation only", parts.X_val, parts.y_val)
-    found: Tuned = _remembered(key, lambda: _by_folds(parts.X_val, parts.y_val))
+    found: Tuned = _remembered("svm", parts, lambda: _by_folds(parts.X_val, parts.y_val))
     return found
 
 
@@ -627,17 +626,20 @@ class EstimatorMethod:
 _MEMORY: dict[str, Any] = {}
 
 
-def _remembered(key: tuple[Any, ...], compute: Callable[[], Any]) -> Any:
-    """A result that cells share, in this process: what is computed from the fixed validation rows.
+def _remembered(name: str, parts: Parts, compute: Callable[[], Any]) -> Any:
+    """What is computed from the validation rows alone, once for all cells that have the same ones.
 
-    A function of its key alone, so that remembering changes nothing but the time.
+    A function of these rows, so that remembering changes nothing but the time. Few rows are drawn
+    anew for each cell, and are not remembered.
     """
-    digest = joblib.hash(key)
-    if digest not in _MEMORY:
+    if len(parts.y_val) < _FEW_ROWS:
+        return compute()
+    key = joblib.hash((name, parts.X_val, parts.y_val))
+    if key not in _MEMORY:
         while len(_MEMORY) >= 8:
             _MEMORY.pop(next(iter(_MEMORY)))
-        _MEMORY[digest] = compute()
-    return _MEMORY[digest]
+        _MEMORY[key] = compute()
+    return _MEMORY[key]
 
 
 def _relative_gap(model: Any) -> float:
