@@ -396,6 +396,17 @@ def test_the_results_of_another_run_are_never_touched(tmp_path):
     assert path.read_bytes() == before
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="needs flock")
+def test_two_runs_at_once(tmp_path):
+    path = tmp_path / "journal.jsonl"
+    with (
+        Journal(path, {}).writing(),
+        pytest.raises(OtherRunError, match=r"another run is writing to .* now"),
+    ):
+        run(experiment(), Journal(path, {}), progress=False)
+    assert len(run(experiment(), Journal(path, {}), progress=False)) == 12
+
+
 def test_a_journal_that_was_killed_in_its_first_line(tmp_path):
     path = tmp_path / "journal.jsonl"
     path.write_text('{"settings": {"se')

@@ -22,6 +22,11 @@ import numpy as np
 from joblib import Parallel, delayed
 from joblib.parallel import get_active_backend
 
+try:
+    import fcntl
+except ModuleNotFoundError:  # pragma: no cover - Windows: two runs at once are not noticed
+    fcntl = None  # type: ignore[assignment]
+
 from ..threads import limited, one_blas_thread
 from ._methods import Method, Shared
 from ._parts import Drawing
@@ -88,14 +93,30 @@ class Journal:
     def __init__(self, path: str | os.PathLike[str], settings: Mapping[str, Any]) -> None:
         self.path = Path(path)
         self.rows: dict[tuple[Any, ...], Row] = {}
-        header = json.dumps({"settings": settings}, sort_keys=True, default=_plain)
+        self._header = json.dumps({"settings": settings}, sort_keys=True, default=_plain)
         self.path.parent.mkdir(parents=True, exist_ok=True)
         if self.path.is_file() and self.path.stat().st_size:
-            self._read(header)
+            self._read()
         else:
-            self._write(header + "\n")
+            self._write(self._header + "\n")
 
-    def _read(self, header: str) -> None:
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Nobody else may run experiments into this journal meanwhile."""
+        with open(self.path, "rb") as file:
+            if fcntl is not None:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except OSError:
+                    raise OtherRunError(
+                        f"another run is writing to {self.path.parent} now. Wait until it ends, or "
+                        "choose another output directory."
+                    ) from None
+            self._read()  # what others wrote until now
+            yield
+
+    def _read(self) -> None:
+        header = self._header
         raw = self.path.read_bytes()
         whole = raw[: raw.rfind(b"\n") + 1]
         lines = whole.decode("utf-8").splitlines()
@@ -247,12 +268,13 @@ def run(
     """
     if isinstance(experiments, Experiment):
         experiments = [experiments]
-    cells = _cells(experiments, journal)
-    # One BLAS thread here too: workers that are threads share the setting of the process.
-    with one_blas_thread(), _bar(len(cells), progress) as advance:
-        for rows in _results(cells, seed, n_jobs):
-            journal.append(rows)
-            advance()
+    with journal.writing():
+        cells = _cells(experiments, journal)
+        # One BLAS thread here too: workers that are threads share the setting of the process.
+        with one_blas_thread(), _bar(len(cells), progress) as advance:
+            for rows in _results(cells, seed, n_jobs):
+                journal.append(rows)
+                advance()
     return journal.table()
 
 
