@@ -90,6 +90,22 @@ def test_predict(done, capsys, tmp_path):
     assert np.mean(found["prediction"] == people(30, seed=1)["outcome"]) > 0.6
 
 
+def test_a_reader_that_has_seen_enough(done, tmp_path):
+    folder, _ = done
+    people(8000).to_csv(tmp_path / "many.csv", index=False)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "lupi", "predict", folder / "out.skops", tmp_path / "many.csv"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout.readline() == "prediction,decision_value\n"
+    process.stdout.close()
+    assert process.stderr.read() == ""
+    assert process.wait() == 0
+    process.stderr.close()
+
+
 def files_of(folder):
     return {p: p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
 

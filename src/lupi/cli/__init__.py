@@ -1,6 +1,7 @@
 """The command ``lupi``; one file for each of its commands."""
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 
@@ -33,6 +34,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = _parser().parse_args(argv)
     try:
         status: int = args.run(args)
+    except BrokenPipeError:
+        # Who reads the output has seen enough; nothing is to be said when Python closes it either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except (OSError, ValueError, ModuleNotFoundError) as error:
         print(f"lupi: {error}", file=sys.stderr)
         return 2
