@@ -74,7 +74,13 @@ ALLOWED = {
         "lupi.solvers",
         "lupi.threads",
     },
-    "lupi.bilevel": {"lupi.losses", "lupi.problems", "lupi.solution", "lupi.solvers"},
+    "lupi.bilevel": {
+        "lupi.losses",
+        "lupi.problems",
+        "lupi.solution",
+        "lupi.solvers",
+        "lupi.threads",
+    },
     "lupi.weighting": set(),
     "lupi.losses": set(),
     "lupi.solvers": {
