@@ -44,6 +44,8 @@ from lupi.equivalence import (
     svm_minus_ray,
     svm_reduction,
 )
+from lupi.experiments import Replay, Shared, SVMPlus
+from lupi.experiments._paper import PANELS, Setting
 from lupi.losses import SmoothHinge
 from lupi.problems import SmoothWSVMProblem
 from lupi.solution import Solution, Status, SVMPlusDual, SVMPlusPrimal, WSVMDual
@@ -1520,6 +1522,69 @@ def test_tab_uci_stats(fetch, sizes):
         assert abs(y[train].sum() - len(train) * y.mean()) < 1
         np.testing.assert_array_equal(train, paper_split(name, y, random_state=seed)[0])
     assert not np.array_equal(train, paper_split(name, y, random_state=0)[0])
+
+
+def panel(figure, name):
+    return next(one for one in PANELS[figure] if one.name == name)
+
+
+def test_fig_mnist_svmw_eq_svmp_toy_w():
+    """The protocols, and WSVM-b: the same classifier as the tuned SVM+, digit by digit."""
+    figure, setting = "mnist_svmw_eq_svmp_toy_w", Setting(data_home=data_home())
+    (toy,) = panel(figure, "toy_w").experiments(setting)
+    one, two = panel(figure, "toy_w_splits").experiments(setting)
+    assert [e.protocol.repeats for e in (toy, one, two)] == [50, 50, 50]
+    assert [len(toy.data.y), len(toy.data.y_val), len(toy.data.y_test)] == [400, 4_000, 2_000]
+    for size in one.protocol.sizes:
+        small, large = (e.protocol.parts(e.data, size, 7) for e in (one, two))
+        assert [len(small.y), len(small.y_val)] == [size // 3, 2 * size // 3]
+        assert [len(large.y), len(large.y_val)] == [2 * size // 3, size // 3]
+        rows = [np.sort(np.r_[p.X[:, 0], p.X_val[:, 0]]) for p in (small, large)]
+        np.testing.assert_array_equal(*rows)
+    needs("mnist_5v8")
+    needs("mnist")
+    (digits,) = panel(figure, "mnist_svmw_eq_svmp").experiments(setting)
+    assert digits.protocol.repeats == 100
+    assert tuple(digits.protocol.sizes) == (40, 50, 60, 70, 80, 90)
+    assert len(digits.data.y_val) == 4_002
+    parts, shared = digits.protocol.parts(digits.data, 50, 3), Shared()
+    plus = SVMPlus().run(parts, 0, shared)
+    same = Replay("wsvm_b", "WSVM-b", "svm_plus").run(parts, 0, shared)
+    assert same.info["differs_from_svm_plus"] == 0
+    assert same.error == plus.error
+
+
+def test_fig_uci_datasets():
+    """1-to-2 and 2-to-1 splits of subsets up to the whole training set, 20 to 50 times."""
+    sizes = {"breast_cancer_wisconsin": 351, "mammographic_mass": 420, "spambase": 2430}
+    for name, pool in sizes.items():
+        needs(name)
+        one, two = panel("uci_datasets", f"uci_{name}").experiments(Setting(data_home=data_home()))
+        assert 20 <= one.protocol.repeats == two.protocol.repeats <= 50
+        assert max(one.protocol.sizes) == len(one.data.y) == pool
+        assert 0 <= one.data.X.min() <= one.data.X.max() <= 1
+        parts = one.protocol.parts(one.data, pool, 0)
+        assert len(parts.y_val) == 2 * len(parts.y)
+        assert {m.name for m in two.methods} < {m.name for m in one.methods}
+        assert "weight_learning" in {m.name for m in one.methods}
+
+
+def test_fig_mnist_all():
+    """Nine copies of every digit that is drawn, with its description and its ranking."""
+    for name in ("mnist", "mnist_5v8"):
+        needs(name)
+    (one,) = panel("mnist_all", "mnist_translated").experiments(Setting(data_home=data_home()))
+    (plain,) = panel("mnist_all", "mnist_rankings").experiments(Setting(data_home=data_home()))
+    parts = one.protocol.parts(one.data, 40, 0)
+    assert len(parts.y) == 9 * 40
+    scores = parts.extra["scores"]
+    assert np.all(np.abs(scores) <= 1)
+    _, copies = np.unique(np.c_[parts.X_priv, scores, parts.y], axis=0, return_counts=True)
+    assert np.all(copies % 9 == 0)
+    # Simulated annotators know a five from an eight, and are not always sure of it.
+    agree = plain.data.extra["scores"] * np.where(plain.data.y == 8, 1, -1)
+    assert agree.mean() > 0.7
+    assert np.sum(agree < 0.9) > 3
 
 
 def test_fig_toy_dataset1():
