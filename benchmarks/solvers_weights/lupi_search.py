@@ -6,7 +6,7 @@ from weights_objective import LOSS
 from lupi.bilevel import Criterion, DenseCross
 from lupi.bilevel.search import Objective, Settings, Task, Weighting, minimise
 from lupi.problems import SmoothWSVMProblem
-from lupi.threads import one_blas_thread
+from lupi.threads import n_threads, one_blas_thread
 
 
 class Solver:
@@ -20,7 +20,8 @@ class Solver:
             np.arange(n),
             Criterion(DenseCross(problem.K_val), problem.y_val, LOSS),
         )
-        self.objective = Objective((task,), Weighting(np.ones(n)), Settings(1.0))
+        threads = n_threads(problem.K_val.size)
+        self.objective = Objective((task,), Weighting(np.ones(n)), Settings(1.0), threads=threads)
         self.max_iter = problem.max_iter
 
     def run(self, goal=-np.inf):

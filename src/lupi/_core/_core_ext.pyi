@@ -79,6 +79,17 @@ def wsvm_small(
     polish_tol: float,
 ) -> tuple[int, float, int, bool]: ...
 def is_positive_definite(A: Any, threads: int) -> bool: ...
+def judge_smooth_hinge(
+    K: Any,
+    y: Any,
+    a: Any,
+    b: float,
+    delta: float,
+    f: Any,
+    g: Any,
+    p: Any,
+    threads: int,
+) -> float: ...
 def svmplus_solve(
     kernel: Kernel,
     kernel_corr: Kernel,

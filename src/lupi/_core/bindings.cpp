@@ -16,6 +16,7 @@
 #include "batch.hpp"
 #include "kernel.hpp"
 #include "svmplus.hpp"
+#include "validation.hpp"
 #include "wsvm.hpp"
 
 namespace nb = nanobind;
@@ -204,6 +205,24 @@ NB_MODULE(_core_ext, m) {
           });
         },
         "A"_a.noconvert(), "threads"_a);
+
+  m.def("judge_smooth_hinge",
+        [](Gram K, InF64 y, InF64 a, double b, double delta, InOutF64 f, InOutF64 g, InOutF64 p,
+           int threads) {
+          const i64 n = i64(K.shape(0)), N = i64(K.shape(1));
+          expect_length(i64(y.shape(0)), N, "y");
+          expect_length(i64(a.shape(0)), n, "a");
+          expect_length(i64(f.shape(0)), N, "f");
+          expect_length(i64(g.shape(0)), N, "g");
+          expect_length(i64(p.shape(0)), n, "p");
+          return released([&](const Check&) {
+            Pool pool(threads);
+            return judge_smooth_hinge(K.data(), n, N, y.data(), a.data(), b, delta, f.data(), g.data(),
+                                      p.data(), pool);
+          });
+        },
+        "K"_a.noconvert(), "y"_a.noconvert(), "a"_a.noconvert(), "b"_a, "delta"_a, "f"_a.noconvert(),
+        "g"_a.noconvert(), "p"_a.noconvert(), "threads"_a);
 
   nb::class_<PyPoints>(m, "Points")
       .def_prop_ro("n", [](const PyPoints& p) { return p.view.n; })

@@ -168,6 +168,8 @@ struct RowLoops {
 struct DenseLoops {
   // y[j] -= sum_{r < m} x[r] rows[r * ld + j] for j < n.
   void (*minus_rows)(const double* rows, i64 ld, const double* x, i64 m, double* y, i64 n);
+  // y[r] = sum_{j < n} x[j] rows[r * ld + j] for r < m.
+  void (*times_rows)(const double* rows, i64 ld, const double* x, i64 n, double* y, i64 m);
 };
 
 struct AllLoops {

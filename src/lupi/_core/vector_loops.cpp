@@ -705,6 +705,29 @@ void minus_rows(const double* __restrict rows, i64 ld, const double* __restrict 
   }
 }
 
+void times_rows(const double* __restrict rows, i64 ld, const double* __restrict x, i64 n,
+                double* __restrict y, i64 m) {
+  constexpr int L = lanes<double>;
+  constexpr int at_once = 4;
+  for (i64 r = 0; r < m; r += at_once) {
+    const int count = int(m - r < at_once ? m - r : at_once);
+    const double* p[at_once];
+    Vec<double> sum[at_once] = {};
+    for (int q = 0; q < at_once; ++q) p[q] = rows + (r + (q < count ? q : 0)) * ld;
+    i64 j = 0;
+    for (; j + L <= n; j += L) {
+      const Vec<double> xj = load<double>(x + j);
+      for (int q = 0; q < at_once; ++q) sum[q] += xj * load<double>(p[q] + j);
+    }
+    for (int q = 0; q < count; ++q) {
+      double total = 0;
+      for (int k = 0; k < L; ++k) total += sum[q][k];
+      for (i64 l = j; l < n; ++l) total += x[l] * p[q][l];
+      y[r + q] = total;
+    }
+  }
+}
+
 template <class R>
 constexpr Loops<R> table() {
   return {lanes<R>,   width<R>,       dots<R>,         sparse_dots<R>,
@@ -719,7 +742,7 @@ constexpr RowLoops<S> row_table() {
 
 extern const AllLoops loops;
 const AllLoops loops = {table<float>(), table<double>(), row_table<float>(), row_table<double>(),
-                        row_table<q16>(),  {minus_rows}};
+                        row_table<q16>(),  {minus_rows, times_rows}};
 
 }  // namespace LUPI_ISA
 }  // namespace lupi

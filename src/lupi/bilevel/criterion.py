@@ -2,18 +2,20 @@ r"""The outer loss: how good a model is on the validation rows, eq:wlearning:wop
 
 A :class:`Criterion` needs the validation rows in two products only, f_val = K_val' a + b and
 K_val g, so K_val (n x N) is kept in memory where it fits, and formed again in blocks where not.
+Reading K_val is most of the cost: where the loss is the smooth hinge, one pass does for both.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..losses import Loss
+from .._core import core
+from ..losses import Loss, SmoothHinge
 
 Vector = NDArray[np.float64]
 
@@ -44,6 +46,11 @@ class DenseCross:
     def backward(self, g: Vector) -> Vector:
         """The product matrix g."""
         return _as_double(self.matrix @ g.astype(self.matrix.dtype, copy=False))
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the matrix is an array of doubles, row after row, as the core reads them."""
+        return self.matrix.dtype == np.float64 and self.matrix.flags.c_contiguous
 
 
 def _as_double(x: NDArray[Any]) -> Vector:
@@ -88,6 +95,15 @@ class BlockCross:
         return out
 
 
+class Judgement(NamedTuple):
+    """E at a model, f at the validation rows, and dE by f and by the coefficients (b fixed)."""
+
+    value: float
+    values: Vector
+    slopes: Vector
+    by_coef: Vector
+
+
 @dataclass(frozen=True, eq=False)
 class Criterion:
     r"""The loss on the validation rows, :math:`E = \sum_j \ell(y'_j f(x'_j))` (eq:wlearning:wopt).
@@ -117,3 +133,17 @@ class Criterion:
     def slopes(self, values: Vector) -> Vector:
         """DE / d values, y' l'(y' f)."""
         return self.y * self.loss.d1(self.y * values)
+
+    def judge(self, coef: Vector, b: float, threads: int = 1) -> Judgement:
+        """Value and derivatives at a model, which do not depend on the number of threads."""
+        cross, loss = self.cross, self.loss
+        if type(loss) is SmoothHinge and isinstance(cross, DenseCross) and cross.is_plain:
+            values, slopes = np.empty(len(self.y)), np.empty(len(self.y))
+            by_coef = np.empty(len(coef))
+            value = core.judge_smooth_hinge(
+                cross.matrix, self.y, coef, b, loss.delta, values, slopes, by_coef, threads
+            )
+            return Judgement(value, values, slopes, by_coef)
+        values = self.values(coef, b)
+        slopes = self.slopes(values)
+        return Judgement(self.value(values), values, slopes, cross.backward(slopes))

@@ -57,6 +57,7 @@ def hypergradient(
     *,
     C: float = 1.0,
     kernel_change: tuple[Vector, Vector] | None = None,
+    threads: int = 1,
 ) -> Hypergradient:
     r"""Derivatives of the validation loss by implicit differentiation, in one adjoint solve.
 
@@ -83,6 +84,8 @@ def hypergradient(
         (dK a, dK_val' a): the derivatives of K and K_val with respect to a kernel parameter,
         applied to the expansion a. For the rbf kernel and its gamma, dK = -D * K with D the squared
         distances.
+    threads : int
+        For the pass over the validation rows. The result does not depend on it.
 
     Returns
     -------
@@ -104,10 +107,9 @@ def hypergradient(
     """
     c, loss = problem.c, problem.loss
     coef = solution.expansion if solution.w is None else solution.w
-    values = criterion.values(coef, solution.b)
-    g = criterion.slopes(values)
+    value, values, g, by_coef = criterion.judge(coef, solution.b, threads)
     curvature = Curvature.at(problem, solution.values)
-    adjoint = curvature.adjoint(criterion.cross.backward(g), float(g.sum()))
+    adjoint = curvature.adjoint(by_coef, float(g.sum()))
     d_c = -curvature.u * adjoint
     d_kernel = d_delta = None
     if kernel_change is not None:
@@ -116,7 +118,7 @@ def hypergradient(
     if isinstance(loss, SmoothHinge):
         d_delta = -float((adjoint * c * problem.y) @ loss.d1_delta(curvature.margin))
     return Hypergradient(
-        value=criterion.value(values),
+        value=value,
         values=values,
         c=d_c,
         C=float(d_c @ c) / C,

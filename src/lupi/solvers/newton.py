@@ -28,7 +28,7 @@ Source
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -42,6 +42,8 @@ from ..solution import SmoothSolution, Status
 
 # Rows of X that are centred and scaled at once: they stay in the cache for their product.
 _CHUNK = 2048
+# A factor is used again while a step with it leaves at most this share of the violation.
+_KEEP = 0.1
 # A step may leave at most this share of the slope along it, or the line search goes on.
 _SLOPE_LEFT = 0.1
 
@@ -50,6 +52,7 @@ def solve(
     problem: SmoothWSVMProblem,
     init: SmoothSolution | None = None,
     *,
+    curvature: Curvature | None = None,
     tol: float = 1e-10,
     max_iter: int = 200,
     certify: bool = True,
@@ -62,6 +65,8 @@ def solve(
     init : SmoothSolution, optional
         Where to start: the solution of a problem with the same rows, labels and kernel, and other
         weights. From a point with another kernel, or other rows, start afresh.
+    curvature : Curvature, optional
+        At `init`, for its factor.
     tol : float
         Bound on the violation.
     max_iter : int
@@ -74,30 +79,38 @@ def solve(
     SmoothSolution
     """
     y, c, loss = problem.y, problem.c, problem.loss
-    form: Any = _Linear(problem) if problem.linear else _Kernel(problem)
+    form = _form(problem)
     coef, g, b = form.start(init)
     largest = max(float(c.max()), 1e-300)
     status, steps, factorisations = Status.MAX_ITER, 0, 0
-    violation = np.inf
+    violation, size = np.inf, 1.0
+    factor, curved = (None, None) if curvature is None else (curvature._factor, curvature.curved)
     while True:
         margin = y * (g + b)
         d1, d2 = loss.derivatives(margin)
         cu, v = c * y * d1, c * d2
         residual = form.residual(coef, cu)
         total = float(cu.sum())
+        before = violation
         violation = max(float(np.abs(residual).max(initial=0.0)), abs(total)) / largest
         if violation <= tol:
             status = Status.OPTIMAL
             break
         if steps >= max_iter:
             break
-        curved = v.nonzero()[0]
-        step = form.direction(curved, v, coef, residual, total)
-        if step is None:
-            status = Status.INDEFINITE
-            break
-        factorisations += len(curved) > 0
-        d_coef, d_g, d_b = step
+        # The factor of an earlier point gives a direction of descent too, and costs nothing.
+        fresh = factor is None or size < 1.0 or violation > _KEEP * before
+        if fresh:
+            curved = v.nonzero()[0]
+            factor = form.factor(curved, v) if len(curved) else None
+            if factor is None and len(curved):
+                status = Status.INDEFINITE
+                break
+            factorisations += len(curved) > 0
+        if factor is None:
+            d_coef, d_g, d_b = -residual, problem.matrix @ -residual, 0.0
+        else:
+            d_coef, d_g, d_b = form.solved(factor, curved, coef, residual, total)
         along = d_g + d_b
         q1, q2 = form.along(coef, g, d_coef, d_g)
         slope = q1 + float(cu @ along)
@@ -106,7 +119,9 @@ def solve(
             size = _line_search(loss, c * y, y, margin, along, q1, q2, slope, c)
         if size > 0:
             coef, g, b = coef + size * d_coef, g + size * d_g, b + size * d_b
-        if not len(curved) or size < 0.25:
+        if size == 0.0 and not fresh:
+            continue
+        if factor is None or size < 0.25:
             b_better = _best_offset(loss, y, c, g, b)
             if size == 0.0 and (b_better == b or not abs(total) > 1e-15 * largest):
                 status = Status.AT_PRECISION if violation <= 1e-4 else Status.MAX_ITER
@@ -218,6 +233,10 @@ def _best_offset(loss: Loss, y: Vector, c: Vector, g: Vector, b: float) -> float
     return far
 
 
+def _form(problem: SmoothWSVMProblem) -> Any:
+    return _Linear(problem) if problem.linear else _Kernel(problem)
+
+
 class _Kernel:
     """The kernel form: the unknown is a, and g = K a."""
 
@@ -233,13 +252,8 @@ class _Kernel:
     def residual(self, a: Vector, cu: Vector) -> Vector:
         return a + cu
 
-    def direction(
-        self, curved: NDArray[np.int64], v: Vector, a: Vector, residual: Vector, total: float
-    ) -> tuple[Vector, Vector, float] | None:
-        if not len(curved):
-            return -residual, self.K @ -residual, 0.0
-        factor = _BorderedKernel.of(self.K, curved, v)
-        return None if factor is None else self.solved(factor, curved, a, residual, total)
+    def factor(self, curved: NDArray[np.int64], v: Vector) -> _BorderedKernel | None:
+        return _BorderedKernel.of(self.K, curved, v)
 
     def solved(
         self, factor: Any, curved: NDArray[np.int64], a: Vector, residual: Vector, total: float
@@ -305,12 +319,8 @@ class _Linear:
     def residual(self, w: Vector, cu: Vector) -> Vector:
         return w + cu @ self.X
 
-    def direction(
-        self, curved: NDArray[np.int64], v: Vector, w: Vector, residual: Vector, total: float
-    ) -> tuple[Vector, Vector, float] | None:
-        if not len(curved):
-            return -residual, self.X @ -residual, 0.0
-        return self.solved(_CentredRows(self.X, curved, v), curved, w, residual, total)
+    def factor(self, curved: NDArray[np.int64], v: Vector) -> _CentredRows:
+        return _CentredRows(self.X, curved, v)
 
     def solved(
         self, factor: Any, curved: NDArray[np.int64], w: Vector, residual: Vector, total: float
@@ -376,17 +386,14 @@ class Curvature:
         d1, d2 = problem.loss.derivatives(margin)
         v = problem.c * d2
         curved = v.nonzero()[0]
-        factor: Any = None
+        factor = None
         if len(curved):
-            if problem.linear:
-                factor = _CentredRows(problem.matrix, curved, v)
-            else:
-                factor = _BorderedKernel.of(problem.matrix, curved, v)
-                if factor is None:
-                    raise ValueError(
-                        "the kernel matrix is not positive semidefinite among the curved rows: the "
-                        "solution is not a differentiable function of the weights."
-                    )
+            factor = _form(problem).factor(curved, v)
+            if factor is None:
+                raise ValueError(
+                    "the kernel matrix is not positive semidefinite among the curved rows: the "
+                    "solution is not a differentiable function of the weights."
+                )
         return cls(problem, margin, problem.y * d1, v, curved, factor)
 
     def adjoint(self, g: Vector, g_b: float) -> Vector:
@@ -409,30 +416,3 @@ class Curvature:
         spread = np.zeros(len(g))
         spread[self.curved] = root * z
         return g - A @ spread - mu
-
-    def moved(self, solution: SmoothSolution, c: Vector) -> SmoothSolution:
-        """Where the solution goes to first order when the weights become c (thm:derivatives).
-
-        A start for the problem with these weights that costs no factorisation. Without curved
-        rows it stays where it is.
-        """
-        if self._factor is None:
-            return solution
-        form: Any = _Linear(self.problem) if self.problem.linear else _Kernel(self.problem)
-        change = self.u * (c - self.problem.c)
-        coef = solution.w if self.problem.linear else solution.expansion
-        assert coef is not None
-        d_coef, d_g, d_b = form.solved(
-            self._factor,
-            self.curved,
-            coef,
-            change @ self.problem.matrix if self.problem.linear else change,
-            float(change.sum()),
-        )
-        return replace(
-            solution,
-            expansion=solution.expansion if self.problem.linear else coef + d_coef,
-            w=coef + d_coef if self.problem.linear else None,
-            b=solution.b + d_b,
-            values=solution.values + d_g + d_b,
-        )
