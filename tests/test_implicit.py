@@ -166,6 +166,57 @@ def test_factor_of_an_earlier_point_serves_again(seed):
             assert found.stats["factorisations"] == 0
 
 
+@pytest.mark.parametrize("seed", [152, 2012])
+def test_huge_weights_and_few_curved_rows(seed):
+    """Plain Newton steps do not get there: each is cut short where the next row comes in."""
+    rng = np.random.default_rng(seed)
+    x, y = rng.random((21, 2)), rng.choice([-1.0, 1.0], 21)
+    c = 10.0 ** rng.uniform(-1, 6.5, 21) * (rng.random(21) < 0.8)
+    K = numpy_kernel("rbf", x, x, 5.0)
+    problem = SmoothWSVMProblem(K, y, c, SmoothHinge(0.03))
+    assert newton._descend(problem, None, None, 1e-10, 200).status is Status.MAX_ITER
+    solution = newton.solve(problem)
+    assert solution.status is Status.OPTIMAL
+    gap = solution.primal_objective - solution.dual_objective
+    assert gap <= 1e-6 * solution.primal_objective
+    starved = newton.solve(problem, max_iter=61)
+    assert starved.status is Status.MAX_ITER
+    assert starved.n_iter <= 61
+
+
+@pytest.mark.parametrize("loss", SMOOTH_LOSSES, ids=repr)
+@pytest.mark.parametrize("seed", range(6))
+def test_by_way_of_small_weights(loss, seed):
+    problem, _ = random_bilevel(seed)
+    problem = replace(problem, loss=loss)
+    plain = newton.solve(problem)
+    found = newton._from_small_weights(problem, replace(plain, violation=np.inf), 1e-10, 200)
+    np.testing.assert_allclose(found.expansion, plain.expansion, atol=1e-7 * problem.c.max())
+
+
+@pytest.mark.parametrize(
+    ("n", "n_val"), [(400, 1000), (1, 1), (1, 3000), (7, 1), (3, 0), (66, 1027)]
+)
+def test_one_pass_over_the_validation_rows(n, n_val):
+    """Against the two products, for any number of threads to the last bit."""
+    rng = np.random.default_rng(n)
+    K_val = rng.normal(size=(n, n_val)) / np.sqrt(n)
+    y, a = rng.choice([-1.0, 1.0], n_val), rng.normal(size=n) * (rng.random(n) < 0.7)
+    criterion = Criterion(DenseCross(K_val), y, SmoothHinge(0.3))
+    found = criterion.judge(a, 0.2)
+    values = a @ K_val + 0.2
+    slopes = criterion.slopes(values)
+    for got, expected in zip(
+        found, (criterion.value(values), values, slopes, K_val @ slopes), strict=True
+    ):
+        np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-12)
+    for threads in (2, 3):
+        for one, other in zip(found, criterion.judge(a, 0.2, threads), strict=True):
+            np.testing.assert_array_equal(one, other)
+    by_products = Criterion(DenseCross(np.asfortranarray(K_val)), y, SmoothHinge(0.3))
+    np.testing.assert_allclose(by_products.judge(a, 0.2).by_coef, found.by_coef, atol=1e-12)
+
+
 def test_zero_weight_is_a_row_left_out():
     problem, _ = random_bilevel(4, zeros=0.5)
     keep = problem.c > 0

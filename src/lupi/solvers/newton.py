@@ -28,7 +28,7 @@ Source
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -44,6 +44,10 @@ from ..solution import SmoothSolution, Status
 _CHUNK = 2048
 # A factor is used again while a step with it leaves at most this share of the violation.
 _KEEP = 0.1
+# Newton's method takes up to 44 steps in 99 of 100 problems whose weights spread over twelve orders
+# of magnitude. Beyond so many it goes on by another way, by caps on the weights.
+_PATIENCE = 60
+_CAP_GROWTH, _MOST_CAPS = 16.0, 10
 # A step may leave at most this share of the slope along it, or the line search goes on.
 _SLOPE_LEFT = 0.1
 
@@ -78,6 +82,57 @@ def solve(
     -------
     SmoothSolution
     """
+    found = _descend(problem, init, curvature, tol, min(max_iter, _PATIENCE))
+    if found.status is Status.MAX_ITER and max_iter > _PATIENCE:
+        found = _from_small_weights(problem, found, tol, max_iter)
+    if not certify:
+        return found
+    certificate = smooth_certificate(problem, found.expansion, found.b)
+    return replace(
+        found,
+        primal_objective=certificate.primal_objective,
+        dual_objective=certificate.dual_objective,
+    )
+
+
+def _from_small_weights(
+    problem: SmoothWSVMProblem, stuck: SmoothSolution, tol: float, max_iter: int
+) -> SmoothSolution:
+    """The solution by way of the problems with weights min(c, cap), cap growing up to max(c).
+
+    Where few rows are curved and weights are huge, a Newton step knows little of the other rows,
+    and is cut short where they come in: on the way, these problems are near to each other.
+    """
+    c = problem.c
+    caps = [float(c.max())]
+    while len(caps) < _MOST_CAPS and caps[-1] > float(c[c > 0].min()):
+        caps.append(caps[-1] / _CAP_GROWTH)
+    at: SmoothSolution | None = None
+    steps, factorisations = stuck.n_iter, stuck.stats["factorisations"]
+    for cap in reversed(caps):
+        last = cap == caps[0]
+        at = _descend(
+            problem.with_weights(np.minimum(c, cap)),
+            at,
+            None,
+            tol if last else max(tol, 1e-3),
+            max(0, max_iter - steps) if last else min(_PATIENCE, max(0, max_iter - steps)),
+        )
+        steps += at.n_iter
+        factorisations += at.stats["factorisations"]
+    assert at is not None
+    best = at if at.violation < stuck.violation else stuck
+    return replace(best, n_iter=steps, stats={"factorisations": factorisations})
+
+
+def _descend(
+    problem: SmoothWSVMProblem,
+    init: SmoothSolution | None,
+    curvature: Curvature | None,
+    tol: float,
+    max_iter: int,
+) -> SmoothSolution:
+    """Newton steps from one start; no objectives."""
     y, c, loss = problem.y, problem.c, problem.loss
     form = _form(problem)
     coef, g, b = form.start(init)
@@ -130,17 +185,13 @@ def solve(
         steps += 1
     # a from the slopes in the linear form; in the kernel form it is the unknown itself.
     expansion = coef if not problem.linear else -cu
-    primal = dual = np.nan
-    if certify:
-        certificate = smooth_certificate(problem, expansion, b)
-        primal, dual = certificate.primal_objective, certificate.dual_objective
     return SmoothSolution(
         expansion=expansion,
         b=b,
         w=coef if problem.linear else None,
         values=g + b,
-        primal_objective=primal,
-        dual_objective=dual,
+        primal_objective=np.nan,
+        dual_objective=np.nan,
         violation=violation,
         status=status,
         n_iter=steps,
@@ -260,18 +311,19 @@ class _Kernel:
     ) -> tuple[Vector, Vector, float]:
         """The step (da, K da, db) that takes away the residual, to first order."""
         d_a = -residual
-        fixed = d_a.copy()
-        fixed[curved] = 0.0
-        d_g = self.K @ fixed if fixed.any() else np.zeros(len(fixed))
+        curved_part = d_a[curved]
+        d_a[curved] = 0.0
+        # Rows whose part of the step is known beforehand: few, but for a first step.
+        known = d_a.nonzero()[0]
+        d_g = d_a[known] @ self.K[known]
         root = factor.root
         z, d_b = factor.solve(
-            d_a[curved] / root - root * d_g[curved], -float(a.sum()) - float(fixed.sum())
+            curved_part / root - root * d_g[curved], -float(a.sum()) - float(d_a.sum())
         )
-        fixed[curved] = root * z
-        moved = np.zeros(len(fixed))
-        moved[curved] = fixed[curved]
-        d_g += self.K @ moved
-        return fixed, d_g, d_b
+        spread = np.zeros(len(d_a))
+        spread[curved] = d_a[curved] = root * z
+        d_g += self.K @ spread
+        return d_a, d_g, d_b
 
     def along(self, a: Vector, g: Vector, d_a: Vector, d_g: Vector) -> tuple[float, float]:
         return float(a @ d_g), float(d_a @ d_g)
