@@ -12,7 +12,7 @@ from sklearn.model_selection import StratifiedKFold
 from weights_objective import judge, mixture, problem
 
 from lupi import WeightedSVC, WeightLearningClassifier
-from lupi.bilevel import DenseCross
+from lupi.bilevel import Criterion
 from lupi.kernels import scale_gamma
 from lupi.solvers import newton
 
@@ -53,8 +53,7 @@ ALGEBRA = (
     (newton._BorderedKernel, "of"),
     (newton._Kernel, "solved"),
     (newton.Curvature, "adjoint"),
-    (DenseCross, "forward"),
-    (DenseCross, "backward"),
+    (Criterion, "judge"),
 )
 
 
@@ -69,7 +68,7 @@ def timing(solvers, repeats, sizes):
     report = Report("weights_time: 100 outer iterations, no pull")
     report.add(
         f"Best of {repeats}. `algebra`: share of the time in factorisations, triangular solves and "
-        "products with K and K_val. Losses are means over the validation rows, by the judge.\n"
+        "products with K and K_val, with the loss between them. Losses are means over the validation rows, by the judge.\n"
     )
     ours = named(solvers, "lupi")[0]
     rows = []
