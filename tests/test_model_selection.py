@@ -1,10 +1,14 @@
 """Searches: the same results as scikit-learn's, from other work."""
 
 import itertools
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from joblib import cpu_count
 from sklearn.datasets import load_iris, load_wine, make_classification
 from sklearn.exceptions import FitFailedWarning
 from sklearn.impute import SimpleImputer
@@ -22,7 +26,7 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from threadpoolctl import threadpool_info
 
 from lupi import SVMPlusClassifier, WeightedSVC
-from lupi.certificates import wsvm_certificate, wsvm_offsets
+from lupi.certificates import svmplus_certificate, svmplus_offsets, wsvm_certificate, wsvm_offsets
 from lupi.kernels import KernelSpec, expand_all, given_matrix, gram_matrices
 from lupi.model_selection import KernelGridSearchCV, KernelRandomizedSearchCV
 from lupi.model_selection import _engine as engine
@@ -363,10 +367,10 @@ def test_interrupt_keeps_what_is_done(monkeypatch):
     evaluate = engine.evaluate
     calls = itertools.count()
 
-    def interrupted(task):
+    def interrupted(*args):
         if next(calls) == 1:
             raise KeyboardInterrupt
-        yield from evaluate(task)
+        yield from evaluate(*args)
 
     monkeypatch.setattr(engine, "evaluate", interrupted)
     search = KernelGridSearchCV(WeightedSVC(), GRID, cv=3)
@@ -603,6 +607,105 @@ def test_offsets_of_paths_are_those_of_the_certificate():
         certificate = wsvm_certificate(WSVMProblem(given_matrix(K), y, c[k]), alpha[k])
         assert b[k] == pytest.approx(certificate.b, abs=1e-12)
         assert violation[k] == pytest.approx(certificate.violation, abs=1e-12)
+
+
+def test_offsets_of_svmplus_paths_are_those_of_the_certificate():
+    """At random points, at optimal ones, without support vectors, and whichever rows have extra
+    information: all, some of either class, none.
+    """
+    rng = np.random.default_rng(6)
+    X, y, X_priv = data(30, seed=6)
+    y = np.where(y > 0, 1.0, -1.0)
+    K = KernelSpec("rbf", 0.3).cross(X, X)
+    K_corr = KernelSpec("rbf", 0.5).cross(X_priv, X_priv)
+    m = 40
+    C = rng.integers(0, 3, size=(m, 30)).astype(float)
+    for privileged in (y == y, y > 0, y < 0, rng.random(30) < 0.5, y == 0):
+        problems, alphas, betas = [], [], []
+        for k in range(m):
+            rows = np.flatnonzero(privileged)
+            priv = np.full(30, -1)
+            priv[rows] = np.arange(len(rows))
+            corr = given_matrix(np.ascontiguousarray(K_corr[np.ix_(rows, rows)]))
+            problem = SVMPlusProblem(given_matrix(K), corr, priv, y, C[k], 0.3)
+            if k < 10:
+                dual = svmplus.solve(problem).dual
+                alpha, beta = dual.alpha, dual.beta
+            else:
+                alpha = np.clip(rng.normal(size=30), 0.0, C[k]) if k > 12 else np.zeros(30)
+                beta = np.where(privileged, np.maximum(rng.normal(size=30), 0.0), C[k] - alpha)
+            problems.append(problem), alphas.append(alpha), betas.append(beta)
+        alpha, beta = np.array(alphas), np.array(betas)
+        delta = np.where(privileged, alpha + beta - C, 0.0)
+        xi = np.where(privileged, delta @ K_corr / 0.3, 0.0)
+        labels, known = (np.broadcast_to(v, C.shape) for v in (y, privileged))
+        b, violation = svmplus_offsets((y * alpha) @ K, xi, labels, alpha, beta, C, known)
+        for k, problem in enumerate(problems):
+            certificate = svmplus_certificate(problem, alpha[k], beta[k])
+            assert violation[k] == pytest.approx(certificate.violation, abs=1e-10)
+            assert b[k] == pytest.approx(certificate.b, abs=1e-10)
+
+
+_MEMORY = """
+import sys
+from pathlib import Path
+from sklearn.datasets import make_classification
+from sklearn.model_selection import KFold
+from lupi import WeightedSVC
+from lupi.model_selection import KernelGridSearchCV
+
+def largest():
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return float(next(line.split()[1] for line in lines if line.startswith("VmHWM"))) / 1e3
+
+X, y = make_classification(2_100, 10, n_informative=6, flip_y=0.1, random_state=0)
+grid = {"C": [0.1, 1.0, 10.0], "gamma": [0.003, 0.01, 0.03]}
+
+def search(cache_size, rows):
+    model = WeightedSVC(cache_size=cache_size)
+    KernelGridSearchCV(model, grid, cv=KFold(3), refit=False).fit(X[:rows], y[:rows])
+
+search(1000, 300)  # what is loaded and started is there already
+for cache_size in (60, 100, 1000):
+    Path("/proc/self/clear_refs").write_text("5")  # the largest so far is forgotten
+    before = largest()
+    search(cache_size, 2_100)
+    print(cache_size, largest() - before)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="Linux tells what it took")
+def test_memory_stays_within_cache_size():
+    """Where kernels are at hand, of the whole process; 5 MB are for data and results."""
+    done = subprocess.run(
+        [sys.executable, "-c", _MEMORY], capture_output=True, text=True, check=True, timeout=300
+    )
+    grown = dict(map(float, line.split()) for line in done.stdout.splitlines())
+    assert set(grown) == {60, 100, 1000}
+    for cache_size, megabytes in grown.items():
+        assert megabytes <= cache_size + 5, grown
+    # The kernels of a thread one after the other, not all: 1,400 rows in 12 bytes an entry.
+    assert grown[1000] <= cpu_count() * 12e-6 * 1_400**2 + 25, grown
+
+
+@pytest.mark.parametrize("which", ["decisions", "right"])
+def test_scores_in_portions(which, monkeypatch):
+    """Models that do not fit in the memory at once are scored a few at a time."""
+    monkeypatch.setattr(engine, "_PER_SCORE", 3e4)
+    scoring = "roc_auc" if which == "decisions" else "accuracy"
+    X, y, _ = BINARY
+    sizes = []
+    whole = getattr(engine._Split, which)
+
+    def counted(split, models, *args):
+        sizes.append(len(models))
+        return whole(split, models, *args)
+
+    monkeypatch.setattr(engine._Split, which, counted)
+    model = WeightedSVC(cache_size=100.0)
+    search = KernelGridSearchCV(model, GRID, cv=3, scoring=scoring).fit(X, y)
+    assert 1 <= max(sizes) < 9
+    compare(search, GridSearchCV(model, GRID, cv=3, scoring=scoring).fit(X, y))
 
 
 def test_missing_values_are_filled_by_the_preprocessor():

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .problems import SmoothWSVMProblem, SVMPlusProblem, Vector, WSVMProblem
 
@@ -292,14 +294,15 @@ class OffsetBounds:
     Bounds (lower, upper) on s = b_corr + b, from the privileged rows of the positive class, on
     t = b_corr - b, from those of the negative class, on b_corr itself, and on b, from the rows
     without privileged information. Upper bounds come from rows whose dual variable is positive.
+    Each is a number, or an array with one for each of several problems.
     """
 
-    s: tuple[float, float]
-    t: tuple[float, float]
-    b_corr: tuple[float, float]
-    b: tuple[float, float]
+    s: tuple[Any, Any]
+    t: tuple[Any, Any]
+    b_corr: tuple[Any, Any]
+    b: tuple[Any, Any]
 
-    def violation(self) -> float:
+    def violation(self) -> Any:
         """By how much the bounds contradict each other; 0 if some (b, b_corr) meets them all.
 
         In the plane the half-planes have directions at multiples of 45 degrees. By Helly's theorem
@@ -307,21 +310,21 @@ class OffsetBounds:
         those of s = b_corr + b, t = b_corr - b, 2 b_corr = s + t and 2 b = s - t.
         """
         (ls, us), (lt, ut), (lc, uc), (lb, ub) = self.s, self.t, self.b_corr, self.b
-        return max(
-            0.0,
+        contradictions = [
             *(ls - us, lt - ut, lc - uc, lb - ub),
             *(0.5 * (ls + lt) - uc, lc - 0.5 * (us + ut)),
             *(0.5 * (ls - ut) - ub, lb - 0.5 * (us - lt)),
             *(ls - (ub + uc), (lb + lc) - us),
             *(lt - (uc - lb), (lc - ub) - ut),
-        )
+        ]
+        return np.maximum(np.max(contradictions, axis=0), 0.0)
 
-    def interval(self) -> tuple[float, float]:
+    def interval(self) -> tuple[Any, Any]:
         """The range of b over all (b, b_corr) that meet the bounds; crossed if there are none."""
         (ls, us), (lt, ut), (lc, uc), (lb, ub) = self.s, self.t, self.b_corr, self.b
         return (
-            max(lb, 0.5 * (ls - ut), ls - uc, lc - ut),
-            min(ub, 0.5 * (us - lt), us - lc, uc - lt),
+            np.max([lb, 0.5 * (ls - ut), ls - uc, lc - ut], axis=0),
+            np.min([ub, 0.5 * (us - lt), us - lc, uc - lt], axis=0),
         )
 
 
@@ -378,6 +381,85 @@ def best_offset_corr(problem: SVMPlusProblem, f: Vector, xi: Vector) -> tuple[fl
     weight = np.append(weight, [total for _ in ends])
     b = best_offset(residual, signs, weight)
     return b, max(low, s - b, t + b)
+
+
+def svmplus_offsets(
+    f: Vector,
+    xi: Vector,
+    y: Vector,
+    alpha: Vector,
+    beta: Vector,
+    C: Vector,
+    privileged: NDArray[np.bool_],
+) -> tuple[Vector, Vector]:
+    """Offsets and violations of m SVM+ problems, as in :class:`SVMPlusCertificate`.
+
+    Parameters
+    ----------
+    f, xi : ndarray of shape (m, n)
+        <w, z> and <w*, z*> without offsets, in float64; xi is 0 where there is no z*.
+    y, alpha, beta, C, privileged : ndarray of shape (m, n)
+        Labels, dual points, costs and which rows are privileged, one problem in each row.
+
+    Returns
+    -------
+    b, violation : ndarray of shape (m,)
+    """
+    corrected, plain = privileged & (C > 0), ~privileged & (C > 0)
+    positive, above = y > 0, alpha > 0
+    margin, residual = 1 - y * f - xi, y - f
+
+    def lowest(rows: NDArray[np.bool_], value: Vector) -> Vector:
+        return np.where(rows, value, math.inf).min(axis=1)
+
+    def highest(rows: NDArray[np.bool_], value: Vector) -> Vector:
+        return np.where(rows, value, -math.inf).max(axis=1)
+
+    def bounds(rows: NDArray[np.bool_], value: Vector, used: NDArray[np.bool_]) -> Any:
+        return highest(rows, value), lowest(rows & used, value)
+
+    below = alpha < C
+    demands = OffsetBounds(
+        s=bounds(corrected & positive, margin, above),
+        t=bounds(corrected & ~positive, margin, above),
+        b_corr=bounds(corrected, -xi, beta > 0),
+        b=(
+            highest(plain & np.where(positive, below, above), residual),
+            lowest(plain & np.where(positive, above, below), residual),
+        ),
+    )
+    # best_offset_corr in every row: two rows stand for the privileged ones; those that count for
+    # nothing come last.
+    with np.errstate(invalid="ignore"):  # no privileged row: not a number, and not finite
+        left, right = demands.s[0] - demands.b_corr[0], demands.b_corr[0] - demands.t[0]
+        left, right = (np.where(left > right, 0.5 * (left + right), end) for end in (left, right))
+    ends = np.stack([left, right], axis=1)
+    total = np.where(corrected, C, 0.0).sum(axis=1)[:, None]
+    weight = np.hstack([np.where(plain, C, 0.0), np.where(np.isfinite(ends), total, 0.0)])
+    value = np.where(weight > 0, np.hstack([residual, ends]), math.inf)
+    rising = np.hstack([positive, np.broadcast_to([True, False], ends.shape)])
+    order = value.argsort(axis=1, kind="stable")
+    slope = np.take_along_axis(weight, order, 1).cumsum(axis=1)
+    at = (slope < np.where(rising, weight, 0.0).sum(axis=1)[:, None]).sum(axis=1)
+    at = np.minimum(at, np.maximum(np.count_nonzero(weight, axis=1), 1) - 1)
+    row = np.arange(len(alpha))
+    best = value[row, order[row, at]]
+
+    lower, upper = demands.interval()
+    b = np.minimum(np.maximum(best, upper), lower)
+    for k in np.flatnonzero(lower < upper):
+        bound = float(lower[k]), float(upper[k])
+        if alpha[k].any():
+            b[k], _ = choose_offset(*bound, residual[k], y[k], C[k])
+        else:
+            b[k] = constant_offset(*bound, y[k], C[k])
+    return b, demands.violation()
+
+
+def constant_offset(lower: float, upper: float, y: Vector, C: Vector) -> float:
+    """Without support vectors: the classifier of the heavier class (after thm:svmp_unique)."""
+    b = math.copysign(1.0, float(C @ y)) if C @ y != 0 else 1.0
+    return min(max(b, lower), upper)
 
 
 def svmplus_certificate(
@@ -441,7 +523,7 @@ def svmplus_certificate(
     xi[rows] = xi_priv[priv[rows]]
 
     bounds = offset_bounds(problem, alpha, beta, f, xi)
-    lower, upper = bounds.interval()
+    lower, upper = map(float, bounds.interval())
     best, _ = best_offset_corr(problem, f, xi)
     if lower >= upper:  # one offset, or none where the point is not optimal: the best near the two
         b = min(max(best, upper), lower)
@@ -449,9 +531,7 @@ def svmplus_certificate(
     elif alpha.any():
         b, interval = choose_offset(lower, upper, y - f, y, C)
     else:
-        # No support vector: the constant classifier of the heavier class (after thm:svmp_unique).
-        b = math.copysign(1.0, float(C @ y)) if C @ y != 0 else 1.0
-        b, interval = min(max(b, lower), upper), (lower, upper)
+        b, interval = constant_offset(lower, upper, y, C), (lower, upper)
     corrected = problem.privileged & (C > 0)
     margin = 1 - y * (f + b) - xi
     b_corr = float(
@@ -472,7 +552,7 @@ def svmplus_certificate(
     return SVMPlusCertificate(
         primal_objective=problem.primal(squared_norm, penalty, np.where(present, slack, 0.0)),
         dual_objective=problem.dual(squared_norm, penalty, alpha) - lacking,
-        violation=bounds.violation(),
+        violation=float(bounds.violation()),
         rounding=4e-16 * max(1.0, rounding),
         b=b,
         b_interval=interval,

@@ -104,13 +104,17 @@ class KernelSpec:
         return out
 
 
-def gram_matrices(specs: Sequence[KernelSpec], X: Any) -> NDArray[np.float64]:
+def gram_matrices(
+    specs: Sequence[KernelSpec], X: Any, out: NDArray[np.float64] | None = None
+) -> NDArray[np.float64]:
     """Kernels among the rows of X, shape (n_specs, n, n), symmetric to the last bit.
 
-    The products between the rows, which all of them need, are formed once.
+    The products between the rows, which all of them need, are formed once. `out` is written if it
+    is given.
     """
     n = X.shape[0]
-    out = np.empty((len(specs), n, n))
+    if out is None:
+        out = np.empty((len(specs), n, n))
     core.gram_matrices(
         points(X),
         [(spec.name, spec.gamma, spec.degree, spec.coef0) for spec in specs],

@@ -117,6 +117,7 @@ def cross_expand(
     sign: Any,
     threads: int,
 ) -> None: ...
+def large_room(n: int) -> int: ...
 def wsvm_large_path(
     path: tuple[Any, ...],
     tol: float,
@@ -124,6 +125,7 @@ def wsvm_large_path(
     early: float,
     few: int,
     max_steps: int,
+    room: Any,
     stop: Callable[[], None],
 ) -> None: ...
 def wsvm_paths(

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <cstdint>
 #include <exception>
 #include <mutex>
 #include <thread>
@@ -111,18 +112,27 @@ void wsvm_paths(const std::vector<WsvmPath>& paths, double tol, i64 max_steps, d
   });
 }
 
-void wsvm_large_path(const WsvmPath& path, const LargePathOptions& options, const Check& check) {
+// Rows of whole vectors; and the first of them at the start of a cache line.
+static i64 large_stride(i64 n) {
+  const i64 lanes = loops<float>().lanes;
+  return (n + lanes - 1) / lanes * lanes;
+}
+
+i64 large_room(i64 n) { return n * large_stride(n) + 15; }
+
+void wsvm_large_path(const WsvmPath& path, const LargePathOptions& options, float* room,
+                     const Check& check) {
   // Rounds of descent and finish before a problem is left to the caller, and steps between two looks for
   // an interrupt: 10 ms at n = 5,000.
   constexpr int rounds = 8;
   constexpr i64 steps_per_check = 5000;
-  const i64 n = path.n, lanes = loops<float>().lanes, ld = (n + lanes - 1) / lanes * lanes;
+  const i64 n = path.n, ld = large_stride(n);
   const Kernel kernel(path.gram, n);
   Pool alone(1);
-  Buffer<float> K(std::size_t(n * ld));
+  float* K = room + (64 - reinterpret_cast<std::uintptr_t>(room) % 64) % 64 / sizeof(float);
   for (i64 i = 0; i < n; ++i) {
-    std::copy_n(path.gram + i * n, n, K.data() + i * ld);
-    std::fill(K.data() + i * ld + n, K.data() + (i + 1) * ld, 0.0f);
+    std::copy_n(path.gram + i * n, n, K + i * ld);
+    std::fill(K + i * ld + n, K + (i + 1) * ld, 0.0f);
   }
   std::vector<float> diag(std::size_t(ld), 1.0f), short_v(std::size_t(ld), 0.0f);
   std::vector<Side> side(std::size_t(ld), 0);
@@ -145,7 +155,7 @@ void wsvm_large_path(const WsvmPath& path, const LargePathOptions& options, cons
         short_v[std::size_t(i)] = float(v[i] - shift);
         side[std::size_t(i)] = side_of(a[i], box.lo[i], box.hi[i]);
       }
-      SmoArrays<float> arrays{n, ld, K.data(), diag.data(), short_v.data(), side.data(), a, box.lo, box.hi};
+      SmoArrays<float> arrays{n, ld, K, diag.data(), short_v.data(), side.data(), a, box.lo, box.hi};
       double violation = 0;
       do {
         check();

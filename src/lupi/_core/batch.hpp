@@ -32,7 +32,10 @@ struct LargePathOptions {
   double tol, polish_tol, early;
   i64 few, max_steps;
 };
-void wsvm_large_path(const WsvmPath& path, const LargePathOptions& options, const Check& check);
+// `room` holds that kernel: large_room(n) numbers.
+i64 large_room(i64 n);
+void wsvm_large_path(const WsvmPath& path, const LargePathOptions& options, float* room,
+                     const Check& check);
 
 // SVM+ with costs C[k] * weight and inverse_reg[k] = 1 / correction_reg: eq:svmp_dual for k = 0..m.
 struct SvmPlusPath {

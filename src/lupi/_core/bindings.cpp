@@ -485,20 +485,23 @@ NB_MODULE(_core_ext, m) {
         "inverse_reg"_a, "offset"_a.noconvert().none(), "alpha"_a.noconvert(), "zeta"_a.noconvert(),
         "delta"_a.noconvert(), "tol"_a, "max_iter"_a, "memory"_a, "threads"_a, "report"_a = nb::none());
 
-  // path: (gram, y, weight, C, a, steps); see batch.hpp. `stop` is asked now and then, and raises.
+  // path: (gram, y, weight, C, a, steps); room: (large_room(n)) of float; see batch.hpp. `stop` is asked now and then, and raises.
   m.def("wsvm_large_path",
         [](const PyWsvmPath& path, double tol, double polish_tol, double early, i64 few, i64 max_steps,
-           nb::object stop) {
+           Array<float, 1> room, nb::object stop) {
           const WsvmPath one = make_path(path);
+          if (i64(room.shape(0)) < large_room(one.n)) throw nb::value_error("room is too small");
           StopCheck asked(std::move(stop));
           released([&](const Check& check) {
-            wsvm_large_path(one, {tol, polish_tol, early, few, max_steps}, [&] {
+            wsvm_large_path(one, {tol, polish_tol, early, few, max_steps}, room.data(), [&] {
               check();
               asked();
             });
           });
         },
-        "path"_a, "tol"_a, "polish_tol"_a, "early"_a, "few"_a, "max_steps"_a, "stop"_a);
+        "path"_a, "tol"_a, "polish_tol"_a, "early"_a, "few"_a, "max_steps"_a,
+        "room"_a.noconvert(), "stop"_a);
+  m.def("large_room", &large_room, "n"_a);
 
   // paths: (gram, y, weight, C, a, steps) each; see batch.hpp.
   m.def("wsvm_paths",

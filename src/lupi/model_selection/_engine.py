@@ -17,6 +17,8 @@ what it says and warns elsewhere.
 from __future__ import annotations
 
 import inspect
+import mmap
+import sys
 import threading
 import time
 import traceback
@@ -59,6 +61,9 @@ Work = Callable[[Stop], Iterator[Solved]]
 
 # Models solved between two reports of progress.
 _REPORT = 200
+# Numbers held at once for each row of each binary problem of a model in the making: duals in three
+# forms, costs, gradients, and what the certificate sorts; and for each row that is scored.
+_PER_ROW, _PER_SCORE = 24, 3
 
 
 def can_serve(estimator: Any, scorer: Any) -> bool:
@@ -178,6 +183,39 @@ class _Privileged:
     specs: dict[Any, KernelSpec] = field(default_factory=dict)
 
 
+def _private_memory(size: int) -> mmap.mmap:
+    if sys.platform == "win32":
+        return mmap.mmap(-1, size)
+    return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+
+
+class _Room(threading.local):
+    """Memory of a thread for the matrices of its kernel; that of the next kernel is the same.
+
+    Given back to the system at the end. What an allocator has been given back it may keep, one heap
+    for each thread: a search with 100 MB of matrices had grown the process by up to 160 MB.
+    """
+
+    def __init__(self) -> None:
+        self.parts: dict[str, mmap.mmap] = {}
+
+    def take(self, name: str, count: int, dtype: type) -> Array:
+        """So many numbers; what was taken by this name before is overwritten."""
+        size = count * np.dtype(dtype).itemsize
+        if name not in self.parts or len(self.parts[name]) < size:
+            self.parts.pop(name, None)
+            self.parts[name] = _private_memory(size)
+        return np.frombuffer(self.parts[name], dtype, count)
+
+
+@dataclass(frozen=True)
+class _Means:
+    """What a search works with: how many threads share the memory, and the room of each."""
+
+    threads: int = 1
+    room: _Room = field(default_factory=_Room)
+
+
 def results(tasks: Iterable[tuple[int, Task]]) -> Iterator[tuple[int, Numbered]]:
     """Results of several tasks with their numbers, in parts as they get ready.
 
@@ -187,6 +225,8 @@ def results(tasks: Iterable[tuple[int, Task]]) -> Iterator[tuple[int, Numbered]]
     threads = n_threads(np.inf)
     stopped = threading.Event()
     config = get_config()
+    # Asked once: while the threads work, BLAS has one, and who asks then is told so.
+    means = _Means(threads)
     waiting: dict[Future[Numbered], int] = {}
     with ExitStack() as stack:
         pool: ThreadPoolExecutor | None = None
@@ -202,7 +242,7 @@ def results(tasks: Iterable[tuple[int, Task]]) -> Iterator[tuple[int, Numbered]]
                     yield waiting.pop(future), future.result()
 
         for k, task in tasks:
-            for part in evaluate(task):
+            for part in evaluate(task, means):
                 if not callable(part):
                     yield k, part
                 elif threads == 1:
@@ -225,7 +265,7 @@ def _on_a_thread(part: Callable[[Stop], Numbered], stop: Stop, config: dict[str,
         return part(stop)
 
 
-def evaluate(task: Task) -> Iterator[Numbered | Callable[[Stop], Numbered]]:
+def evaluate(task: Task, means: _Means) -> Iterator[Numbered | Callable[[Stop], Numbered]]:
     """Results of all candidates in parts: as they are, or as the work for one thread that brings
     them.
     """
@@ -267,7 +307,7 @@ def evaluate(task: Task) -> Iterator[Numbered | Callable[[Stop], Numbered]]:
             except Exception:  # the candidate's own fit says what is wrong
                 alone, models = alone + models, []
         if models:
-            split = _Split(task, base, Xt, y_train, weight, X_priv, queries)
+            split = _Split(task, means, base, Xt, y_train, weight, X_priv, queries)
             for part in split.solve(models):
                 if callable(part):
                     yield partial(scores.of_work, part, split)
@@ -310,9 +350,19 @@ class _Split:
     """The rows of a split, and the models on them."""
 
     def __init__(
-        self, task: Task, base: Any, X: Any, y: Any, weight: Any, X_priv: Any, queries: list[Any]
+        self,
+        task: Task,
+        means: _Means,
+        base: Any,
+        X: Any,
+        y: Any,
+        weight: Any,
+        X_priv: Any,
+        queries: list[Any],
     ) -> None:
-        self.task, self.base = task, base
+        self.task, self.means, self.base = task, means, base
+        # MB of one thread for the scores.
+        self.for_scores = np.inf
         self.X, self.y, self.weight, self.X_priv, self.queries = X, y, weight, X_priv, queries
         self.privileged: dict[Hashable, _Privileged] = {}
         self.valid: set[Hashable] = set()
@@ -432,21 +482,35 @@ class _Split:
         rows = self.rows
         n = rows.X.shape[0]
         cache_size = min(float(m.settings["cache_size"]) for g in groups.values() for m in g)
-        if n > batch.SMALL or 32.0 * n * n > 1e6 * cache_size:
+        squares, problems = self._sizes(rows)
+        if n > batch.SMALL or 32.0 * squares > 1e6 * cache_size:
             yield from self._large_work(rows, groups, cache_size)
             return
-        # As many kernels of either space at once as a quarter of the memory holds.
-        most = max(1, int(0.25e6 * cache_size / (8 * n * n)))
+        # As many kernels of either space at once as a quarter of the memory holds, and models in a
+        # tenth of it; the solver of SVM+ has a quarter, and a tenth is for the scores.
+        most = max(1, int(0.25e6 * cache_size / (8 * squares)))
+        count_most = min(_REPORT, int(0.1e6 * cache_size / (8.0 * _PER_ROW * problems * n)))
+        self.for_scores = 0.1 * cache_size
         specs = list(groups)
         while specs:
             part: list[KernelSpec] = []
             count = 0
-            while specs and len(part) < most and count < _REPORT:
+            while specs and len(part) < most and count < count_most:
                 part.append(specs.pop(0))
                 count += len(groups[part[-1]])
             grams = dict(zip(part, self._grams(rows.X, part), strict=True))
             members = [m for spec in part for m in groups[spec]]
-            yield from self._solve_small(rows, grams, members, most, cache_size)
+            yield from self._solve_small(rows, grams, members, most, count_most, cache_size)
+
+    def _sizes(self, rows: _Rows) -> tuple[float, float]:
+        """Entries of a kernel matrix with its blocks for pairs of classes, and rows of all the
+        binary problems in those of X.
+        """
+        n = rows.X.shape[0]
+        sizes = [
+            len(signs) for _, _, of, signs in rows.checker._pairs(rows.label) if of is not None
+        ]
+        return n * n + sum(float(size) ** 2 for size in sizes), float(max(1, len(sizes)))
 
     def _grams(self, X: Any, specs: Sequence[KernelSpec]) -> Any:
         """Kernel matrices among the rows of X, symmetric to the last bit."""
@@ -455,7 +519,13 @@ class _Split:
         return gram_matrices(specs, X)
 
     def _solve_small(
-        self, rows: _Rows, grams: Any, models: list[_Model], most: int, cache_size: float
+        self,
+        rows: _Rows,
+        grams: Any,
+        models: list[_Model],
+        most: int,
+        count_most: int,
+        cache_size: float,
     ) -> Iterator[Solved]:
         """Paths in the compiled core, a call for all of them; kernels in `grams`."""
         by_corr: dict[tuple[Hashable, KernelSpec | None], list[_Model]] = {}
@@ -465,7 +535,7 @@ class _Split:
         while keys:
             part = [keys.pop(0)]
             count = len(by_corr[part[0]])
-            while keys and keys[0][0] == part[0][0] and len(part) < most and count < _REPORT:
+            while keys and keys[0][0] == part[0][0] and len(part) < most and count < count_most:
                 part.append(keys.pop(0))
                 count += len(by_corr[part[-1]])
             members = [m for key in part for m in by_corr[key]]
@@ -546,7 +616,7 @@ class _Split:
         for (tol, with_corr), jobs in calls.items():
             todo = [job[0] for job in jobs]
             if with_corr:
-                solutions = batch.solve_svmplus(todo, tol=tol, cache_size=0.5 * cache_size)
+                solutions = batch.solve_svmplus(todo, tol=tol, cache_size=0.25 * cache_size)
             else:
                 solutions = batch.solve_wsvm(todo, tol=tol)
             for (path, members, p, of_pair), solution in zip(jobs, solutions, strict=True):
@@ -574,26 +644,32 @@ class _Split:
     ) -> Iterator[Work]:
         """For each kernel, the work that solves its models, with a share of the memory."""
         n = rows.X.shape[0]
-        share = cache_size / min(len(groups), n_threads(np.inf))
+        # What runs beside may be of another split.
+        share = cache_size / self.means.threads
         largest = max(len(signs) for *_, signs in rows.checker._pairs(rows.label))
-        # A kernel in double, its rows in single precision, and both for a pair of the classes;
-        # twice, since memory that one kernel leaves may not fit the next.
-        bytes_needed = 24.0 * n * n + (24.0 * largest**2 if largest < n else 0.0)
+        # A kernel in double and the rows of a problem in single precision, and a double block for a
+        # pair of the classes. A tenth is for the scores, a tenth for the finish.
+        self.for_scores = 0.1 * share
+        bytes_needed = 8.0 * n * n + 4.0 * batch.large_room(largest)
+        bytes_needed += 8.0 * largest**2 if largest < n else 0.0
         for spec, models in groups.items():
-            at_hand = bytes_needed <= 1e6 * share and all(
+            at_hand = bytes_needed <= 0.8e6 * share and all(
                 m.corr is None and spec.is_psd and batch.serves_large(float(m.settings["tol"]))
                 for m in models
             )
             solve = self._solve_large_paths if at_hand else self._solve_large
-            yield partial(solve, rows, spec, models, share)
+            yield partial(solve, rows, spec, models, 0.8 * share)
 
     def _solve_large_paths(
         self, rows: _Rows, spec: KernelSpec, models: list[_Model], cache_size: float, stop: Stop
     ) -> Iterator[Solved]:
         """Weighted SVMs with their kernel at hand, along C."""
         n = rows.X.shape[0]
-        (gram,) = self._grams(rows.X, [spec])
-        blocks: dict[Any, Any] = {}
+        take = self.means.room.take
+        if spec.name == "precomputed":
+            (gram,) = self._grams(rows.X, [spec])
+        else:
+            (gram,) = gram_matrices([spec], rows.X, take("kernel", n * n, float).reshape(1, n, n))
         paths: dict[Hashable, list[_Model]] = {}
         for model in models:
             key = (_key(model.settings["class_weight"]), _key(model.settings["tol"]))
@@ -611,13 +687,17 @@ class _Split:
                 weight = unit if of is None else unit[of]
                 if not weight.any():
                     continue
-                blocks.clear()
-                K = _block(blocks, "main", spec, gram, of, p)
+                K = gram
+                if of is not None:
+                    K = take("pair", len(of) ** 2, float).reshape(len(of), len(of))
+                    for row, i in zip(K, of, strict=True):
+                        np.take(gram[i], of, out=row)
                 path = batch.WSVMPath(K, signs, weight, C)
                 if len(signs) <= batch.SMALL:
                     (solution,) = batch.solve_wsvm([path], tol=tol)
                 else:
-                    solution = batch.solve_large_wsvm(path, tol=tol, stop=stop)
+                    room = take("rows", batch.large_room(len(signs)), np.float32)
+                    solution = batch.solve_large_wsvm(path, tol=tol, stop=stop, room=room)
                 coef[:, p, slice(None) if of is None else of] = signs * solution.alpha
                 intercept[:, p] = solution.b
                 sound &= solution.violation <= tol
@@ -638,7 +718,9 @@ class _Split:
         on a kernel that is at hand if memory allows.
         """
         n = rows.X.shape[0]
-        share = models[0].corr is not None and 8.0 * n * n <= 0.25e6 * cache_size
+        # Both kernels, with their blocks for pairs, in half of the memory.
+        held = 2 * 8e-6 * self._sizes(rows)[0]
+        share = models[0].corr is not None and held <= 0.5 * cache_size
         kernels: dict[Any, KernelMatrix] = {}
 
         def kernel(side: Any, spec: KernelSpec, of: Any, key: Any) -> KernelMatrix:
@@ -660,7 +742,7 @@ class _Split:
         for model in models:
             by_corr.setdefault((self._privileged_key(model), model.corr), []).append(model)
         pairs = [(of, signs) for _, _, of, signs in rows.checker._pairs(rows.label)]
-        left = cache_size - (2 * 8e-6 * n * n if share else 0.0)
+        left = cache_size - (held if share else 0.0)
         for (key, corr), members in by_corr.items():
             privileged = self.privileged.get(key)
             for w in [w for w in wholes if w[0] is not rows]:
@@ -735,6 +817,20 @@ class _Split:
             )
             for spec, of in by_spec.items()
         ]
+
+    def portions(self, models: list[_Model]) -> Iterator[list[_Model]]:
+        """Models in parts that can be scored together: all of them, if the memory allows."""
+        if not models:
+            return
+        assert self.rows is not None
+        n_query = max(Z.shape[0] for Z in self.rows.queries)
+        each = 8.0 * len(models[0].intercept) * (_PER_SCORE * n_query + 4.0 * self.rows.X.shape[0])
+        most = max(1, int(min(len(models), 1e6 * self.for_scores / each)))
+        if most < len(models):  # those of a kernel beside each other
+            number = {spec: k for k, spec in enumerate(dict.fromkeys(m.main for m in models))}
+            models = sorted(models, key=lambda m: number[m.main])
+        for first in range(0, len(models), most):
+            yield models[first : first + most]
 
     def decisions(self, models: list[_Model], which: int) -> NDArray[np.float64]:
         """Decision values on a query, shape (n_models, n_rows, n_pairs)."""
@@ -846,8 +942,9 @@ class _Scores:
 
     def of_models(self, models: list[_Model], split: _Split) -> Numbered:
         """Scores by the decision values of the models."""
-        if not models:
-            return []
+        return [scored for part in split.portions(models) for scored in self._of_some(part, split)]
+
+    def _of_some(self, models: list[_Model], split: _Split) -> Numbered:
         start = time.perf_counter()
         scores: list[list[Any]] = [[] for _ in models]
         assert split.rows is not None
