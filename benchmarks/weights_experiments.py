@@ -68,7 +68,7 @@ def timing(solvers, repeats, sizes):
     report = Report("weights_time: 100 outer iterations, no pull")
     report.add(
         f"Best of {repeats}. `algebra`: share of the time in factorisations, triangular solves and "
-        "products with K and K_val, with the loss between them. Losses are means over the validation "
+        "products with K and K_val, with the loss between. Losses are means over the validation "
         "rows, by the judge.\n"
     )
     ours = named(solvers, "lupi")[0]
