@@ -245,8 +245,8 @@ NOTES = {
     ),
     "toy_w_splits": (
         "Where ours differs from the paper: weights from P(Y|X) are somewhat better than the SVM. "
-        "The bandwidth is chosen by leave-one-out likelihood, and tau = 0, the SVM itself, is "
-        "among the exponents; the paper does not say how it chose its bandwidth, and found that the "
+        "The bandwidth is chosen by leave-one-out likelihood, and tau = 0, the SVM itself, is one "
+        "of the exponents; the paper does not say how it chose its bandwidth, and found that the "
         "estimate fails on few rows. Learned weights reach the SVM on twice as much data, and not "
         "the SVM on all rows."
     ),

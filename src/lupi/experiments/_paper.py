@@ -246,7 +246,7 @@ def _translated(setting: Setting) -> list[Experiment]:
     # The paper does not say how often it repeated this one, which takes more time than all others
     # together.
     protocol = FixedValidation(
-        setting.sizes(_DIGIT_SIZES, (40, 90)), setting.count(40, 2), setting.seed
+        setting.sizes(_DIGIT_SIZES, (40, 90)), setting.count(50, 2), setting.seed
     )
     methods = (SVM(), SVMPlus(), AnnotatorWeights(), LearnedWeights(), *BASELINES)
     return [Experiment("digits translated", digits(setting, translated=True), protocol, methods)]
