@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -496,6 +497,13 @@ def test_sizes_of_the_uci_sets(tmp_path):
         "57 / 2430 / 2171",
     ]
     assert all(one.agrees for one in found.findings["uci_stats"])
+
+
+def test_the_page_of_results_is_that_of_its_files():
+    root = Path(__file__).resolve().parent.parent
+    tool = root / "tools" / "reproduction_page.py"
+    done = subprocess.run([sys.executable, str(tool), "--check"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.slow

@@ -231,7 +231,7 @@ def _panel_table(panel: Panel, rows: Sequence[Row]) -> Table:
             one = known.get((experiment, method, size))
             cells.append("" if one is None else _percent(one["mean"], one["standard_error"]))
         lines.append([label, *cells])
-    repeats = max((s["repeats"] for s in known.values()), default=0)
+    repeats = max((s["repeats"] for (e, *_), s in known.items() if e in shown), default=0)
     return Table(
         ["test error in %", *(str(size) for size in sizes)],
         lines,
