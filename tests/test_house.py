@@ -148,6 +148,7 @@ def test_only_kernels_and_solvers_know_the_core():
         "lupi.kernels",
         "lupi.solvers.batch",
         "lupi.solvers.svmplus",
+        "lupi.solvers.validation",
         "lupi.solvers.wsvm",
     }
 

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from .._core import core
 from ..losses import Loss, SmoothHinge
+from ..solvers.validation import judge_smooth_hinge
 
 Vector = NDArray[np.float64]
 
@@ -138,12 +138,9 @@ class Criterion:
         """Value and derivatives at a model, which do not depend on the number of threads."""
         cross, loss = self.cross, self.loss
         if type(loss) is SmoothHinge and isinstance(cross, DenseCross) and cross.is_plain:
-            values, slopes = np.empty(len(self.y)), np.empty(len(self.y))
-            by_coef = np.empty(len(coef))
-            value = core.judge_smooth_hinge(
-                cross.matrix, self.y, coef, b, loss.delta, values, slopes, by_coef, threads
+            return Judgement(
+                *judge_smooth_hinge(cross.matrix, self.y, coef, b, loss.delta, threads)
             )
-            return Judgement(value, values, slopes, by_coef)
         values = self.values(coef, b)
         slopes = self.slopes(values)
         return Judgement(self.value(values), values, slopes, cross.backward(slopes))
